@@ -1,0 +1,1 @@
+"""API of Workslice: resources, their CRDs, and the documents both sides read."""

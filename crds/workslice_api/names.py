@@ -1,0 +1,105 @@
+"""Every name that more than one part of Workslice writes or reads: group, labels, annotations, conditions, reasons, ports."""
+
+from enum import StrEnum
+from typing import Final
+
+GROUP: Final = "workslice.dev"
+VERSION: Final = "v1alpha1"
+API_VERSION: Final = f"{GROUP}/{VERSION}"
+CATEGORY: Final = "workslice"
+PROFILE_KIND: Final = "WorkspaceProfile"
+PROFILE_PLURAL: Final = "workspaceprofiles"
+POOL_KIND: Final = "WorkspacePool"
+POOL_PLURAL: Final = "workspacepools"
+
+MANAGED_BY_LABEL: Final = "app.kubernetes.io/managed-by"
+MANAGED_BY: Final = "workslice"
+COMPONENT_LABEL: Final = "app.kubernetes.io/component"
+ENGINE_COMPONENT: Final = "engine"
+POOL_LABEL: Final = f"{GROUP}/pool"
+"""On every child of a pool and on its engine pods; the Service's copy reaches the EndpointSlices that routers watch."""
+PROFILE_LABEL: Final = f"{GROUP}/profile"
+CLASS_LABEL: Final = f"{GROUP}/class"
+
+FIELD_MANAGER: Final = "workslice-operator"
+STATUS_FIELD_MANAGER: Final = "workslice-operator-status"
+
+ENGINE_CONTAINER: Final = "engine"
+ENGINE_PORT: Final = 8000
+ENGINE_PORT_NAME: Final = "http"
+ROUTER_PORT: Final = 8000
+ROUTER_ADMIN_PORT: Final = 9090
+ROUTER_ADMIN_PORT_NAME: Final = "admin"
+OPERATOR_METRICS_PORT: Final = 8080
+
+
+def child_name(pool: str) -> str:
+    """Name shared by all children of a pool, distinct from names that users give their own objects."""
+    return f"{pool}-engine"
+
+
+class ConditionType(StrEnum):
+    """Condition types of both resources; Ready and Accepted are the ones to wait for."""
+
+    ACCEPTED = "Accepted"
+    READY = "Ready"
+    PROFILE_READY = "ProfileReady"
+    SLICES_GRANTED = "SlicesGranted"
+    ENGINES_READY = "EnginesReady"
+    SCALING = "Scaling"
+    DRAINING = "Draining"
+    DEGRADED = "Degraded"
+    CONFLICT = "Conflict"
+
+
+class Reason(StrEnum):
+    """Condition and Event reasons. docs/troubleshooting.md explains each; a test holds that."""
+
+    # WorkspaceProfile Accepted
+    VALID = "Valid"
+    SLICE_NOT_IN_CLUSTER = "SliceNotInCluster"
+    # ProfileReady
+    PROFILE_FOUND = "ProfileFound"
+    PROFILE_NOT_FOUND = "ProfileNotFound"
+    PROFILE_INVALID = "ProfileInvalid"
+    CLASS_EXCEEDS_CONTEXT = "ClassExceedsContext"
+    # SlicesGranted
+    SLICES_AVAILABLE = "SlicesAvailable"
+    SLICES_UNKNOWN = "SlicesUnknown"
+    NO_FREE_SLICE = "NoFreeSlice"
+    UNSCHEDULABLE = "Unschedulable"
+    # EnginesReady
+    ALL_READY = "AllReady"
+    SCALED_TO_ZERO = "ScaledToZero"
+    STARTING = "Starting"
+    START_TIMED_OUT = "StartTimedOut"
+    CRASH_LOOPING = "CrashLooping"
+    ENGINE_FAILED = "EngineFailed"
+    OUT_OF_MEMORY = "OutOfMemory"
+    IMAGE_PULL_FAILED = "ImagePullFailed"
+    MODEL_VOLUME_MISSING = "ModelVolumeMissing"
+    PODS_REFUSED = "PodsRefused"
+    NOT_STARTED = "NotStarted"
+    # Scaling
+    FIXED = "Fixed"
+    STEADY = "Steady"
+    SCALED_UP = "ScaledUp"
+    SCALED_DOWN = "ScaledDown"
+    SCALE_DOWN_DELAYED = "ScaleDownDelayed"
+    LIMITED_BY_MAXIMUM = "LimitedByMaximum"
+    SIGNAL_UNKNOWN = "SignalUnknown"
+    HELD_WHILE_STARTING = "HeldWhileStarting"
+    # Draining
+    NOT_DRAINING = "NotDraining"
+    REPLICAS_TERMINATING = "ReplicasTerminating"
+    # Degraded
+    AS_EXPECTED = "AsExpected"
+    APPLY_FAILED = "ApplyFailed"
+    NAME_TAKEN = "NameTaken"
+    FOREIGN_FIELDS = "ForeignFields"
+    # Conflict
+    MODEL_OWNED = "ModelOwned"
+    MODEL_OWNED_ELSEWHERE = "ModelOwnedElsewhere"
+    # Ready (derived)
+    POOL_READY = "PoolReady"
+    POOL_NOT_READY = "PoolNotReady"

@@ -1,0 +1,209 @@
+"""WorkspacePool: a namespaced set of equal, pre-warmed vLLM replicas of one profile that prefers one request class of one model."""
+
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import Field
+
+from workslice_api.base import Condition, KubeModel, Name, ObjectMeta
+from workslice_api.pod_template import PodTemplate
+from workslice_api.quantity import Duration
+
+MODEL_NAME_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9._:/@+-]*$"
+ModelName = Annotated[str, Field(min_length=1, max_length=128, pattern=MODEL_NAME_PATTERN)]
+MAX_REPLICAS: Final = 1000
+MAX_POOL_NAME: Final = 50
+"""Leaves room for the suffixes of children and pods within 63 characters."""
+
+
+def _rule(rule: str, message: str) -> dict[str, str]:
+    return {"rule": rule, "message": message}
+
+
+class ProfileRef(KubeModel):
+    """Names a WorkspaceProfile."""
+
+    name: Name
+    """Name of the WorkspaceProfile. Rolls: replaces the engine pods."""
+
+
+class RequestClass(KubeModel):
+    """The requests that a pool prefers."""
+
+    name: Name
+    """Name of the class; pools of one model may share it. Clients may ask for it with the header x-workslice-class. Live: takes
+    effect without touching engines."""
+    max_total_tokens: Annotated[int, Field(ge=1, le=10_000_000)]
+    """Largest request of the class: estimated prompt plus answer, in tokens. At most the profile's workspace.maxTokens. Live: takes
+    effect without touching engines."""
+    priority: Annotated[int, Field(ge=-1000, le=1000)] = 0
+    """Scheduling priority of the class's requests inside an engine: lower runs earlier, as in vLLM. Live: takes effect without
+    touching engines."""
+
+
+class Scaling(KubeModel):
+    """How many replicas a pool runs."""
+
+    mode: Literal["QueueDepth", "Fixed"] = "Fixed"
+    """QueueDepth: by requests queued and running. Fixed: as many as spec.replicas says. Live: takes effect without touching
+    engines."""
+    min_replicas: Annotated[int | None, Field(ge=1, le=MAX_REPLICAS)] = None
+    """Never fewer replicas in mode QueueDepth (default 1). Live: takes effect without touching engines."""
+    max_replicas: Annotated[int | None, Field(ge=1, le=MAX_REPLICAS)] = None
+    """Never more replicas; required in mode QueueDepth. Live: takes effect without touching engines."""
+    target_per_replica: Annotated[int, Field(ge=1, le=100_000)] = 8
+    """Queued plus running requests that one replica should carry. Live: takes effect without touching engines."""
+    scale_down_window: Duration = "5m"
+    """A replica goes only after demand stayed lower for this long. Live: takes effect without touching engines."""
+
+
+class Queue(KubeModel):
+    """The pool's waiting line in each router."""
+
+    max_depth: Annotated[int, Field(ge=0, le=100_000)] = 256
+    """Requests that may wait in one router; beyond it answers 429 with Retry-After. Live: takes effect without touching engines."""
+    max_wait: Duration = "60s"
+    """Longest wait; after it 429 with Retry-After. Live: takes effect without touching engines."""
+
+
+class Drain(KubeModel):
+    """How replicas leave."""
+
+    timeout: Duration = "120s"
+    """How long running requests may take to finish when a replica goes. preStop, --shutdown-timeout and the pod's grace period follow
+    from it. Rolls: replaces the engine pods."""
+
+
+class WorkspacePoolSpec(KubeModel):
+    """A set of equal replicas of one profile that serves one model to one request class."""
+
+    profile_ref: ProfileRef
+    """The profile that the replicas are made of."""
+    model: ModelName
+    """Name of the model in the OpenAI API; cannot be changed. Rolls: replaces the engine pods."""
+    aliases: Annotated[list[ModelName], Field(max_length=32, json_schema_extra={"x-kubernetes-list-type": "set"})] = []
+    """Further names of the model; routers translate them, engines know one name. Live: takes effect without touching engines."""
+    request_class: RequestClass
+    """The requests that this pool prefers."""
+    weight: Annotated[int, Field(ge=0, le=1000)] = 100
+    """Share of traffic among pools of one model and class; 0 takes none (a canary that waits). Live: takes effect without touching
+    engines."""
+    replicas: Annotated[int, Field(ge=0, le=MAX_REPLICAS)] = 1
+    """Replicas in mode Fixed; `kubectl scale` sets it. Live: takes effect without touching engines."""
+    scaling: Annotated[
+        Scaling,
+        Field(
+            json_schema_extra={
+                "x-kubernetes-validations": [
+                    _rule(
+                        "self.mode != 'QueueDepth' || has(self.maxReplicas)",
+                        "scaling.maxReplicas is required in mode QueueDepth: say how many slices the pool may take",
+                    ),
+                    _rule(
+                        "self.mode == 'QueueDepth' || (!has(self.minReplicas) && !has(self.maxReplicas))",
+                        "minReplicas and maxReplicas work in mode QueueDepth only: set scaling.mode to QueueDepth, or use "
+                        "spec.replicas in mode Fixed",
+                    ),
+                    _rule(
+                        "!has(self.minReplicas) || !has(self.maxReplicas) || self.minReplicas <= self.maxReplicas",
+                        "scaling.minReplicas may not be larger than scaling.maxReplicas",
+                    ),
+                ]
+            }
+        ),
+    ] = Scaling()
+    """How many replicas the pool runs."""
+    queue: Queue = Queue()
+    """The pool's waiting line in each router."""
+    drain: Drain = Drain()
+    """How replicas leave."""
+    template: PodTemplate = PodTemplate()
+    """What the engine pods need of this cluster: tolerations, volumes, accounts and the like."""
+
+
+class SliceStatus(KubeModel):
+    """Slices of a pool."""
+
+    profile: Annotated[str, Field(max_length=64)] = ""
+    """The slice that replicas ask for."""
+    wanted: int = 0
+    """Slices that the pool wants."""
+    granted: int = 0
+    """Slices that its scheduled pods hold."""
+    free: int | None = None
+    """Free slices of this kind in the cluster when last looked at; absent when unknown."""
+
+
+class ScalingMemory(KubeModel):
+    """What the scaler must remember over a restart of the operator."""
+
+    desired: int = 0
+    """Replicas decided last."""
+    lower_since: Annotated[str | None, Field(max_length=40, json_schema_extra={"format": "date-time"})] = None
+    """Since when demand has asked for fewer replicas (RFC 3339)."""
+    highest_since: int | None = None
+    """Most replicas that demand asked for since then: the scale-down goes no lower."""
+
+
+class WorkspacePoolStatus(KubeModel):
+    """What the operator knows of a pool."""
+
+    observed_generation: int = 0
+    """Generation that this status speaks of."""
+    replicas: int = 0
+    """Engine pods that exist."""
+    ready_replicas: int = 0
+    """Engine pods that are ready."""
+    desired_replicas: int = 0
+    """Engine pods that the operator wants."""
+    selector: Annotated[str, Field(max_length=512)] = ""
+    """Label selector of the engine pods, for the scale subresource."""
+    queue_depth: int | None = None
+    """Requests queued at the routers plus running on replicas; absent when unknown."""
+    draining: Annotated[list[Annotated[str, Field(max_length=64)]], Field(max_length=64)] = []
+    """UIDs of engine pods that are going."""
+    slices: SliceStatus = SliceStatus()
+    """Slices of the pool."""
+    scaling: ScalingMemory = ScalingMemory()
+    """The scaler's memory."""
+    conditions: Annotated[
+        list[Condition],
+        Field(
+            max_length=16,
+            json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
+        ),
+    ] = []
+    """Ready is derived from ProfileReady, SlicesGranted and EnginesReady; beside them Scaling, Draining, Degraded and Conflict."""
+
+
+POOL_RULES: Final[list[dict[str, Any]]] = [
+    _rule(
+        "self.spec.model == oldSelf.spec.model",
+        "spec.model cannot be changed: make a new pool for another model, then delete this one",
+    ),
+    _rule(
+        f"self.metadata.name.size() <= {MAX_POOL_NAME} && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
+        f"metadata.name of a WorkspacePool must be a DNS label of at most {MAX_POOL_NAME} characters that begins with a letter",
+    ),
+]
+
+
+class WorkspacePool(KubeModel):
+    """A set of equal, pre-warmed vLLM replicas of one profile that prefers one request class of one served model."""
+
+    api_version: Literal["workslice.dev/v1alpha1"] = "workslice.dev/v1alpha1"
+    kind: Literal["WorkspacePool"] = "WorkspacePool"
+    metadata: ObjectMeta
+    spec: WorkspacePoolSpec
+    """What the pool serves and how."""
+    status: WorkspacePoolStatus = WorkspacePoolStatus()
+    """What the operator knows of it."""
+
+    @property
+    def key(self) -> str:
+        """`namespace/name`, the key of the pool in queues, logs, metrics and the routers' state."""
+        return f"{self.metadata.namespace}/{self.metadata.name}"
+
+    @property
+    def served_names(self) -> tuple[str, ...]:
+        """Every name by which clients may ask for the model: the model first, then its aliases."""
+        return (self.spec.model, *(alias for alias in self.spec.aliases if alias != self.spec.model))

@@ -1,0 +1,54 @@
+"""The document that every router serves at /state on its admin port and that the operator scales on."""
+
+from pydantic import Field
+
+from workslice_api.base import KubeModel
+
+
+class ReplicaState(KubeModel):
+    """One replica as this router sees it."""
+
+    uid: str
+    """UID of the engine pod (its address when pools come from a static file)."""
+    address: str
+    """host:port."""
+    in_flight: int = 0
+    """Requests that this router has running there."""
+    outstanding_tokens: int = 0
+    """Estimated tokens of those requests."""
+    ready: bool = True
+    """The EndpointSlice calls it ready."""
+    draining: bool = False
+    """This router sends it nothing new: the pod is terminating or named in the pool's status.draining."""
+    ejected: bool = False
+    """This router has seen it fail and gives it a rest."""
+
+
+class PoolState(KubeModel):
+    """One pool as this router sees it."""
+
+    queued: int = 0
+    """Requests that wait in this router for this pool."""
+    running: int = 0
+    """Requests that this router has running on the pool's replicas."""
+    queued_tokens: int = 0
+    """Estimated tokens of the waiting requests."""
+    oldest_wait_seconds: float = 0.0
+    """How long the first of them has waited."""
+    rejected_total: int = 0
+    """Requests refused for want of room since the router started."""
+    replicas: tuple[ReplicaState, ...] = ()
+    """Replicas in rotation or leaving it."""
+
+
+class RouterState(KubeModel):
+    """What one router knows. The operator adds up the numbers of all routers; a missing pool counts as unknown, never as zero."""
+
+    version: int = Field(default=1)
+    """Version of this document."""
+    router: str = ""
+    """Name of the router (its pod)."""
+    synced: bool = False
+    """The router has seen all pools at least once."""
+    pools: dict[str, PoolState] = {}
+    """By namespace/name."""

@@ -1,0 +1,1 @@
+"""The operator: turns pools and profiles into vLLM replicas on slices."""

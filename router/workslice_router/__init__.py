@@ -1,0 +1,1 @@
+"""The router: one OpenAI-compatible endpoint in front of every pool."""
