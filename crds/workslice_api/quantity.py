@@ -53,7 +53,7 @@ def quantity_value(text: str) -> Decimal:
     Raises:
         ValueError: the text is not a quantity.
     """
-    if not re.match(QUANTITY_PATTERN, text):
+    if not re.fullmatch(QUANTITY_PATTERN, text):
         raise ValueError(f"not a quantity: {text!r}")
     number = re.match(r"[0-9]+(\.[0-9]+)?", text)
     assert number is not None
@@ -71,6 +71,6 @@ def duration_seconds(text: str) -> float:
     Raises:
         ValueError: the text is not a duration.
     """
-    if not re.match(DURATION_PATTERN, text):
+    if not re.fullmatch(DURATION_PATTERN, text):
         raise ValueError(f"not a duration: {text!r}")
     return sum(float(number) * _SECONDS[unit] for number, unit in _DURATION_PART.findall(text))

@@ -16,7 +16,7 @@ def slice_resource(profile: str) -> str:
     Raises:
         ValueError: not the name of a slice.
     """
-    if not re.match(SLICE_PATTERN, profile):
+    if not re.fullmatch(SLICE_PATTERN, profile):
         raise ValueError(f"not a MIG profile or 'whole': {profile!r}")
     return WHOLE_RESOURCE if profile == WHOLE else _MIG_RESOURCE + profile.replace("+", ".")
 

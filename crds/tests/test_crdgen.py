@@ -1,0 +1,118 @@
+"""The generated CRDs: structural, bounded, documented, and the files in the tree are what the models say."""
+
+import importlib.util
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from workslice_api.crdgen import pool_crd, profile_crd
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+CRDS = {"profile": profile_crd(), "pool": pool_crd()}
+
+
+def schema_of(crd: dict[str, Any]) -> dict[str, Any]:
+    schema: dict[str, Any] = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    return schema
+
+
+def nodes(schema: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    yield path, schema
+    for name, child in schema.get("properties", {}).items():
+        yield from nodes(child, f"{path}.{name}")
+    for keyword in ("items", "additionalProperties"):
+        if isinstance(schema.get(keyword), dict):
+            yield from nodes(schema[keyword], f"{path}.{keyword}")
+
+
+def test_checked_in_files_are_what_the_models_say() -> None:
+    spec = importlib.util.spec_from_file_location("generate_crds", ROOT / "crds" / "generate.py")
+    assert spec is not None
+    assert spec.loader is not None
+    generate = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(generate)
+    stale = [
+        path.name for path, text in generate.generated_files().items() if not path.exists() or path.read_text() != text
+    ]
+    assert stale == [], "run `make generate`"
+
+
+@pytest.mark.parametrize("crd", CRDS.values(), ids=CRDS.keys())
+def test_every_string_list_and_map_of_the_spec_is_bounded(crd: dict[str, Any]) -> None:
+    unbounded = []
+    for path, node in nodes(schema_of(crd)["properties"]["spec"], "spec"):
+        kind = node.get("type")
+        free_form = node.get("x-kubernetes-preserve-unknown-fields")
+        if kind == "string" and "maxLength" not in node and "enum" not in node:
+            unbounded.append(path)
+        if kind == "array" and "maxItems" not in node:
+            unbounded.append(path)
+        if kind == "object" and "properties" not in node and not free_form and "maxProperties" not in node:
+            unbounded.append(path)
+    assert unbounded == []
+
+
+@pytest.mark.parametrize("crd", CRDS.values(), ids=CRDS.keys())
+def test_every_field_has_a_description(crd: dict[str, Any]) -> None:
+    bare = [
+        path
+        for path, node in nodes(schema_of(crd))
+        if path
+        and path != ".metadata"
+        and not path.endswith((".items", ".additionalProperties"))
+        and not node.get("description")
+    ]
+    assert bare == []
+
+
+@pytest.mark.parametrize("crd", CRDS.values(), ids=CRDS.keys())
+def test_every_setting_says_whether_it_is_live_or_rolls(crd: dict[str, Any]) -> None:
+    def silent(node: dict[str, Any], path: str) -> Iterator[str]:
+        text = node.get("description", "")
+        if "Live: takes effect without touching engines." in text or "Rolls: replaces the engine pods." in text:
+            return
+        if "properties" not in node:
+            yield path
+        for name, child in node.get("properties", {}).items():
+            yield from silent(child, f"{path}.{name}")
+
+    assert list(silent(schema_of(crd)["properties"]["spec"], "spec")) == []
+
+
+@pytest.mark.parametrize("crd", CRDS.values(), ids=CRDS.keys())
+def test_schema_holds_no_keyword_that_kubernetes_refuses(crd: dict[str, Any]) -> None:
+    refused = {
+        "$ref",
+        "$defs",
+        "title",
+        "const",
+        "oneOf",
+        "prefixItems",
+        "patternProperties",
+        "propertyNames",
+        "examples",
+    }
+    found = [(path, keyword) for path, node in nodes(schema_of(crd)) for keyword in refused & node.keys()]
+    both = [path for path, node in nodes(schema_of(crd)) if "properties" in node and "additionalProperties" in node]
+    assert (found, both) == ([], [])
+
+
+def test_replicas_has_a_default_so_that_the_scale_subresource_always_answers() -> None:
+    assert schema_of(CRDS["pool"])["properties"]["spec"]["properties"]["replicas"]["default"] == 1
+
+
+def test_status_has_no_defaults_so_that_unknown_is_not_mistaken_for_zero() -> None:
+    found = [path for path, node in nodes(schema_of(CRDS["pool"])["properties"]["status"]) if "default" in node]
+    assert found == []
+
+
+def test_nested_objects_default_to_empty_so_that_the_server_fills_in_their_defaults() -> None:
+    spec = schema_of(CRDS["profile"])["properties"]["spec"]["properties"]
+    assert {name: spec[name].get("default") for name in ("memory", "cpu", "workspace", "engine")} == {
+        "memory": {},
+        "cpu": {},
+        "workspace": {},
+        "engine": {},
+    }
