@@ -1,0 +1,71 @@
+# Every command of the project. `make help` lists them.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.PHONY: help setup demo demo-down test unit e2e lint generate verify images cluster-up cluster-down clean
+
+export UV_PYTHON_DOWNLOADS := never
+export WORKSLICE_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/workslice
+export UV_CACHE_DIR ?= $(WORKSLICE_CACHE)/uv
+PYTHON ?= python3.11
+BIN := .venv/bin
+UV_VERSION := 0.13.9
+GOLDEN ?=
+
+help: ## List the commands
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(BIN)/.ready ## Make the Python environment from the lock file
+
+$(BIN)/.ready: pyproject.toml uv.lock
+	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) is not on PATH: install Python 3.11, or name it with make PYTHON=/path/to/python3.11"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || { echo "$(PYTHON) is not Python 3.11"; exit 1; }
+	@echo "== Python environment"
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv || { echo "no venv module: apt-get install python3.11-venv"; exit 1; }
+	@test -x $(BIN)/uv || $(BIN)/pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+	$(BIN)/uv sync --frozen --all-extras
+	@touch $@
+
+demo: setup ## Do the main job in front of you: cluster, chart, pools, questions, a burst that scales
+	$(BIN)/python demo/run.py
+
+demo-down: setup ## Stop what `make demo` started
+	$(BIN)/python -m workslice_cluster down
+
+test: lint verify prepare ## Everything: lint, types, generated files, unit, chart and end-to-end tests
+	$(BIN)/pytest -v --durations=15 crds/tests operator/tests router/tests charts/tests e2e
+
+.PHONY: prepare
+prepare: setup
+	$(BIN)/python -m workslice_cluster prepare
+
+unit: setup ## Unit, property and golden tests; no cluster
+	$(BIN)/pytest -q crds/tests operator/tests router/tests e2e/cluster/tests
+
+e2e: prepare ## End-to-end tests on a real cluster with real vLLM (KUBECONFIG names another cluster)
+	$(BIN)/pytest -v --durations=15 e2e
+
+lint: setup ## ruff, mypy --strict, import rules
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+generate: setup ## Write CRDs and reference pages from the code
+	$(BIN)/python crds/generate.py
+
+verify: setup ## Fail when a generated file is stale or the lock does not fit pyproject.toml
+	$(BIN)/uv lock --check
+	$(BIN)/python crds/generate.py --check
+
+images: setup ## Build the container images from images/*/Dockerfile
+	$(BIN)/python -m workslice_cluster.images build
+
+cluster-up: setup ## Start the embedded Kubernetes cluster
+	$(BIN)/python -m workslice_cluster up
+
+cluster-down: setup ## Stop it and leave nothing behind
+	$(BIN)/python -m workslice_cluster down
+
+clean: ## Remove the Python environment and caches of tools (not $WORKSLICE_CACHE)
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist
