@@ -1,0 +1,114 @@
+"""What slices the cluster has and which are taken, from nodes and pods."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from workslice_api.quantity import quantity_value
+from workslice_api.slices import is_slice_resource
+
+PRODUCT_LABEL: Final = "nvidia.com/gpu.product"
+_FINISHED: Final = ("Succeeded", "Failed")
+
+
+@dataclass(frozen=True)
+class NodeSlices:
+    """Slices of one node."""
+
+    node: str
+    product: str
+    usable: bool
+    """Ready and not cordoned."""
+    allocatable: Mapping[str, int]
+    """Healthy slices by resource; zero entries, which a kubelet keeps after a change of geometry, are left out."""
+    used: Mapping[str, int]
+    """Slices held by pods that the scheduler has placed here."""
+
+    def free(self, resource: str) -> int:
+        """Slices that a pod could get here."""
+        return max(0, self.allocatable.get(resource, 0) - self.used.get(resource, 0))
+
+
+@dataclass(frozen=True)
+class SliceInventory:
+    """Slices of the cluster."""
+
+    nodes: tuple[NodeSlices, ...] = ()
+
+    def free(self, resource: str, products: Iterable[str] = ()) -> int:
+        """Free slices on usable nodes that carry one of the products (any when none is named)."""
+        return sum(node.free(resource) for node in self._matching(products) if node.usable)
+
+    def free_on_unusable_nodes(self, resource: str, products: Iterable[str] = ()) -> Mapping[str, int]:
+        """Free slices by node that is cordoned or not ready: capacity that exists but cannot be used now."""
+        return {
+            node.node: node.free(resource)
+            for node in self._matching(products)
+            if not node.usable and node.free(resource)
+        }
+
+    def exists(self, resource: str, products: Iterable[str] = ()) -> bool:
+        """Whether any node has such a slice, free or not."""
+        return any(node.allocatable.get(resource, 0) for node in self._matching(products))
+
+    def free_by_resource(self, products: Iterable[str] = ()) -> Mapping[str, int]:
+        """Free slices of every kind on usable nodes, sorted by resource; kinds without a free slice are left out."""
+        wanted = tuple(products)
+        names = {name for node in self._matching(wanted) for name in node.allocatable}
+        counts = {name: self.free(name, wanted) for name in sorted(names)}
+        return {name: count for name, count in counts.items() if count}
+
+    def resources(self) -> tuple[str, ...]:
+        """Every kind of slice that some node has."""
+        return tuple(sorted({name for node in self.nodes for name in node.allocatable}))
+
+    def _matching(self, products: Iterable[str]) -> tuple[NodeSlices, ...]:
+        wanted = frozenset(products)
+        return tuple(node for node in self.nodes if not wanted or node.product in wanted)
+
+
+def slice_inventory(nodes: Iterable[Mapping[str, Any]], pods: Iterable[Mapping[str, Any]]) -> SliceInventory:
+    """Read raw Node and Pod objects of the API; pods need not be filtered."""
+    used: dict[str, Counter[str]] = {}
+    for pod in pods:
+        node = pod.get("spec", {}).get("nodeName")
+        if node and pod.get("status", {}).get("phase") not in _FINISHED:
+            used.setdefault(node, Counter()).update(requested_slices(pod))
+    return SliceInventory(
+        tuple(
+            sorted(
+                (_node_slices(node, used.get(node["metadata"]["name"], Counter())) for node in nodes),
+                key=lambda one: one.node,
+            )
+        )
+    )
+
+
+def requested_slices(pod: Mapping[str, Any]) -> Counter[str]:
+    """Slices that a raw pod asks for, by resource."""
+    wanted: Counter[str] = Counter()
+    for container in pod.get("spec", {}).get("containers", []):
+        for resource, amount in (container.get("resources", {}).get("limits") or {}).items():
+            if is_slice_resource(resource):
+                wanted[resource] += _whole(amount)
+    return wanted
+
+
+def _node_slices(node: Mapping[str, Any], used: Counter[str]) -> NodeSlices:
+    status = node.get("status", {})
+    ready = any(one.get("type") == "Ready" and one.get("status") == "True" for one in status.get("conditions") or [])
+    counts = {
+        name: _whole(amount) for name, amount in (status.get("allocatable") or {}).items() if is_slice_resource(name)
+    }
+    return NodeSlices(
+        node=node["metadata"]["name"],
+        product=(node["metadata"].get("labels") or {}).get(PRODUCT_LABEL, ""),
+        usable=ready and not node.get("spec", {}).get("unschedulable", False),
+        allocatable={name: count for name, count in sorted(counts.items()) if count},
+        used=dict(sorted(used.items())),
+    )
+
+
+def _whole(amount: Any) -> int:
+    return int(quantity_value(str(amount)))
