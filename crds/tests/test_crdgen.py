@@ -108,11 +108,13 @@ def test_status_has_no_defaults_so_that_unknown_is_not_mistaken_for_zero() -> No
     assert found == []
 
 
-def test_nested_objects_default_to_empty_so_that_the_server_fills_in_their_defaults() -> None:
+def test_nested_objects_have_their_defaults_written_out_because_rules_are_checked_against_them() -> None:
+    spec = schema_of(CRDS["pool"])["properties"]["spec"]["properties"]
+    assert spec["scaling"]["default"] == {"mode": "Fixed", "targetPerReplica": 8, "scaleDownWindow": "5m"}
+
+
+def test_patterns_that_people_meet_answer_with_a_sentence() -> None:
     spec = schema_of(CRDS["profile"])["properties"]["spec"]["properties"]
-    assert {name: spec[name].get("default") for name in ("memory", "cpu", "workspace", "engine")} == {
-        "memory": {},
-        "cpu": {},
-        "workspace": {},
-        "engine": {},
-    }
+    item = spec["slice"]["properties"]["profiles"]["items"]
+    assert "pattern" not in item
+    assert "such as 1g.10gb" in item["x-kubernetes-validations"][0]["message"]

@@ -50,6 +50,12 @@ def _is_null(schema: Schema) -> bool:
     return schema == {"type": "null"}
 
 
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _without_nulls(one) for name, one in value.items() if one is not None}
+    return value
+
+
 def _structural(schema: Schema, defs: dict[str, Schema], path: str, defaults: bool) -> Schema:
     """One schema node made structural; `defaults` says whether default values are kept (spec) or not (status)."""
     if "$ref" in schema:
@@ -92,7 +98,8 @@ def _structural(schema: Schema, defs: dict[str, Schema], path: str, defaults: bo
     if out.get("x-kubernetes-preserve-unknown-fields"):
         out.pop("additionalProperties", None)
     if "properties" in out and isinstance(out.get("default"), dict):
-        out["default"] = {}  # the nested defaults are filled in by the API server
+        # Only what has a value: the API server checks rules against this very object, before it fills in nested defaults.
+        out["default"] = _without_nulls(out["default"])
     return out
 
 

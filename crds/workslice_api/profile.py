@@ -6,6 +6,7 @@ from pydantic import Field
 
 from workslice_api.base import Condition, KubeModel, ObjectMeta
 from workslice_api.quantity import Duration, Quantity
+from workslice_api.readable_rules import rule_for_pattern
 from workslice_api.slices import SLICE_PATTERN
 
 DEFAULT_ENGINE_IMAGE: Final = "docker.io/vllm/vllm-openai:v0.33.0"
@@ -67,7 +68,17 @@ def _flag_rule() -> dict[str, str]:
 class ModelSource(KubeModel):
     """Where the weights come from."""
 
-    source: Annotated[str, Field(min_length=1, max_length=512, pattern=SOURCE_PATTERN)]
+    source: Annotated[
+        str,
+        Field(
+            min_length=1,
+            max_length=512,
+            pattern=SOURCE_PATTERN,
+            json_schema_extra=rule_for_pattern(
+                "model.source must be a hub id (org/name), pvc://claim/path or an absolute path in the engine image"
+            ),
+        ),
+    ]
     """Hub id (org/name), `pvc://claim/path` (a PersistentVolumeClaim in the pool's namespace) or an absolute path in the engine
     image. Rolls: replaces the engine pods."""
     revision: Annotated[str | None, Field(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9._/-]+$")] = None
@@ -78,7 +89,18 @@ class SliceSpec(KubeModel):
     """The piece of a GPU that one replica owns."""
 
     profiles: Annotated[
-        list[Annotated[str, Field(max_length=24, pattern=SLICE_PATTERN)]],
+        list[
+            Annotated[
+                str,
+                Field(
+                    max_length=24,
+                    pattern=SLICE_PATTERN,
+                    json_schema_extra=rule_for_pattern(
+                        "must be a MIG profile as nvidia-smi prints it, such as 1g.10gb, 2g.20gb or 1g.10gb+me, or 'whole'"
+                    ),
+                ),
+            ]
+        ],
         Field(min_length=1, max_length=1, json_schema_extra={"x-kubernetes-list-type": "atomic"}),
     ]
     """The MIG profile (1g.10gb, 2g.20gb, 1g.10gb+me ...) or `whole` for an undivided GPU. Rolls: replaces the engine pods."""
@@ -98,7 +120,18 @@ class MemorySpec(KubeModel):
     kv_cache: Quantity | None = None
     """Exact size of the KV cache on the slice; unset lets the engine profile it within gpuUtilization. Rolls: replaces the engine
     pods."""
-    gpu_utilization: Annotated[float, Field(ge=0.05, le=0.99)] = 0.92
+    gpu_utilization: Annotated[
+        float,
+        Field(
+            ge=0,
+            le=1,
+            json_schema_extra={
+                "x-kubernetes-validations": [
+                    {"rule": "self >= 0.05 && self <= 0.99", "message": "gpuUtilization must lie between 0.05 and 0.99"}
+                ]
+            },
+        ),
+    ] = 0.92
     """Share of the slice's memory that the engine may use. Rolls: replaces the engine pods."""
 
 

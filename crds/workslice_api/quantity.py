@@ -6,6 +6,8 @@ from typing import Annotated, Any, Final
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
+from workslice_api.readable_rules import rule_for_pattern
+
 _SUFFIX: Final[dict[str, Decimal]] = {
     "m": Decimal("0.001"),
     "": Decimal(1),
@@ -43,7 +45,14 @@ Quantity = Annotated[
 ]
 """An amount of memory or CPU such as 16Gi, 1500M or 500m."""
 
-Duration = Annotated[str, Field(max_length=24, pattern=DURATION_PATTERN)]
+Duration = Annotated[
+    str,
+    Field(
+        max_length=24,
+        pattern=DURATION_PATTERN,
+        json_schema_extra=rule_for_pattern("must be a duration with a unit, such as 500ms, 90s, 5m or 1h30m"),
+    ),
+]
 """A time span such as 500ms, 90s, 5m or 1h30m."""
 
 
