@@ -2,7 +2,6 @@
 
 import subprocess
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from workslice_cluster.cluster_error import ClusterError
 
@@ -16,7 +15,7 @@ def last_lines(text: str, count: int = LAST_LINES) -> str:
 
 
 def run(
-    argv: Sequence[str | Path],
+    argv: Sequence[object],
     *,
     failure: str,
     stdin: str | None = None,

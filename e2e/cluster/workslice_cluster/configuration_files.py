@@ -1,0 +1,127 @@
+"""Renders the daemons' configuration files: containerd, CNI, kubelet, kube-proxy and CoreDNS."""
+
+import json
+from collections.abc import Mapping
+
+from workslice_cluster import kubeconfig, pause_image
+from workslice_cluster.instance import Instance
+
+CONTAINERD_SOCKET = "/run/containerd/containerd.sock"
+
+
+def render(instance: Instance) -> Mapping[str, str]:
+    """Return file name, relative to the configuration folder, to content."""
+    return {
+        "containerd.toml": _containerd(instance),
+        "cni/10-workslice.conflist": json.dumps(_cni(instance), indent=2),
+        "kubelet.json": json.dumps(_kubelet(instance), indent=2),
+        "kube-proxy.json": json.dumps(_kube_proxy(instance), indent=2),
+        "Corefile": _corefile(instance),
+        "resolv.conf": f"nameserver {instance.dns_service_address}\n",
+    }
+
+
+def _containerd(instance: Instance) -> str:
+    # restrict_oom_score_adj: without CAP_SYS_RESOURCE a sandbox could not lower its score and would not start.
+    # disable_apparmor: loading a profile would change the whole machine.
+    return f"""version = 2
+root = "{instance.state}/containerd"
+state = "/run/containerd"
+[grpc]
+  address = "{CONTAINERD_SOCKET}"
+[plugins."io.containerd.grpc.v1.cri"]
+  sandbox_image = "{pause_image.REFERENCE}"
+  restrict_oom_score_adj = true
+  disable_apparmor = true
+  enable_unprivileged_ports = true
+  stream_server_address = "127.0.0.1"
+  [plugins."io.containerd.grpc.v1.cri".cni]
+    bin_dir = "/usr/lib/cni"
+    conf_dir = "{instance.configuration}/cni"
+  [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+    runtime_type = "io.containerd.runc.v2"
+"""
+
+
+def _cni(instance: Instance) -> dict[str, object]:
+    addresses = {
+        "type": "host-local",
+        "ranges": [[{"subnet": instance.node_pod_network}]],
+        "routes": [{"dst": "0.0.0.0/0"}],
+    }
+    bridge = {
+        "type": "bridge",
+        "bridge": "cni0",
+        "isGateway": True,
+        "ipMasq": True,
+        "hairpinMode": True,
+        "ipam": addresses,
+    }
+    ports = {"type": "portmap", "capabilities": {"portMappings": True}}
+    return {"cniVersion": "1.0.0", "name": "workslice", "plugins": [bridge, ports]}
+
+
+def _kubelet(instance: Instance) -> dict[str, object]:
+    return {
+        "apiVersion": "kubelet.config.k8s.io/v1beta1",
+        "kind": "KubeletConfiguration",
+        "failCgroupV1": False,
+        "cgroupDriver": "cgroupfs",
+        "cgroupRoot": f"/{instance.cgroup}",
+        "containerRuntimeEndpoint": f"unix://{CONTAINERD_SOCKET}",
+        "authentication": {
+            "anonymous": {"enabled": False},
+            "webhook": {"enabled": True},
+            "x509": {"clientCAFile": str(instance.pki / "ca.crt")},
+        },
+        "authorization": {"mode": "Webhook"},
+        "tlsCertFile": str(instance.pki / "kubelet.crt"),
+        "tlsPrivateKeyFile": str(instance.pki / "kubelet.key"),
+        "healthzBindAddress": instance.node_address,
+        "clusterDNS": [instance.dns_service_address],
+        "clusterDomain": "cluster.local",
+        "resolvConf": str(instance.configuration / "resolv.conf"),
+        "failSwapOn": False,
+        # Raising limits or lowering its own score needs CAP_SYS_RESOURCE.
+        "maxOpenFiles": 20000,
+        "oomScoreAdj": 0,
+        # A full disk must not evict pods whose images no registry could give back.
+        "evictionHard": {
+            "memory.available": "100Mi",
+            "nodefs.available": "1%",
+            "imagefs.available": "1%",
+            "nodefs.inodesFree": "1%",
+        },
+        "imageGCHighThresholdPercent": 100,
+        "imageGCLowThresholdPercent": 99,
+        "imageMaximumGCAge": "0s",
+    }
+
+
+def _kube_proxy(instance: Instance) -> dict[str, object]:
+    return {
+        "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
+        "kind": "KubeProxyConfiguration",
+        "clientConnection": {"kubeconfig": str(kubeconfig.path_of(instance, "kube-proxy"))},
+        "hostnameOverride": instance.node_name,
+        "healthzBindAddress": f"{instance.node_address}:10256",
+        "mode": "nftables",
+        "clusterCIDR": instance.pod_network,
+        "linux": {"oomScoreAdj": 0},
+        # Zeros: leave the kernel's connection tracking limits alone, they belong to the machine.
+        "conntrack": {"maxPerCore": 0, "min": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s"},
+    }
+
+
+def _corefile(instance: Instance) -> str:
+    return f""".:53 {{
+    bind {instance.node_address}
+    errors
+    ready {instance.node_address}:8181
+    kubernetes cluster.local in-addr.arpa {{
+        kubeconfig {kubeconfig.path_of(instance, "coredns")}
+        ttl 5
+    }}
+    cache 5
+}}
+"""

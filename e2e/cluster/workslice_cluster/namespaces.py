@@ -1,0 +1,66 @@
+"""The private namespaces of a cluster: one init holds them, everything else enters, and all ends when the init is killed."""
+
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from workslice_cluster import processes
+from workslice_cluster.cluster_error import ClusterError
+from workslice_cluster.commands import last_lines, run
+from workslice_cluster.instance import Instance
+
+_UNSHARE = ("unshare", "--mount", "--net", "--uts", "--ipc", "--pid", "--fork", "--kill-child", "--mount-proc")
+_INIT = ("tini", "--", "sleep", "infinity")
+# Daemons get nothing of the caller's environment: no proxies, no credentials.
+_ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root"}
+
+
+def find_init(state: Path) -> int | None:
+    """Return the PID (as the host sees it) of the init that holds the namespaces, or None."""
+    for process in processes.of_cluster(state):
+        if process.argv[0] == _INIT[0] and len(process.namespaced_pids) == 2 and process.namespaced_pids[1] == 1:
+            return process.pid
+    return None
+
+
+def create(instance: Instance) -> int:
+    """Start the init in new namespaces and return its PID. Raises ClusterError when the machine does not allow it."""
+    log = instance.log / "namespaces.log"
+    with log.open("ab") as output:
+        holder = subprocess.Popen(
+            [*_UNSHARE, "--propagation", "private", *_INIT],
+            env={**_ENVIRONMENT, processes.CLUSTER_MARK: str(instance.state)},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline and holder.poll() is None:
+        if pid := find_init(instance.state):
+            return pid
+        time.sleep(0.02)
+    raise ClusterError(
+        "private namespaces could not be made: the cluster needs root and a kernel (or container) that allows unshare\n"
+        + last_lines(log.read_text())
+    )
+
+
+def inside(init: int, argv: Sequence[str | Path]) -> list[str]:
+    """Return the command that runs another one inside the cluster's namespaces."""
+    return ["nsenter", "-t", str(init), "-m", "-n", "-u", "-i", "-p", "--", *(str(word) for word in argv)]
+
+
+def start_daemon(
+    instance: Instance, init: int, name: str, argv: Sequence[str], environment: Mapping[str, str] | None = None
+) -> None:
+    """Start a program inside that goes on after this command; its output is appended to the log named after it."""
+    marks = {processes.CLUSTER_MARK: str(instance.state), processes.COMPONENT_MARK: name}
+    # The shell leaves at once and the init adopts the daemon; all three streams are redirected, else the caller's pipe hangs.
+    shell = ["sh", "-c", 'setsid "$@" </dev/null >>"$0" 2>&1 &', str(instance.log / f"{name}.log"), *argv]
+    run(
+        inside(init, shell),
+        failure=f"{name} could not be started",
+        environment={**_ENVIRONMENT, **marks, **(environment or {})},
+    )
