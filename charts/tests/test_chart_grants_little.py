@@ -1,0 +1,106 @@
+"""Rights, network and Pod Security of the chart's own pods, held as explicit tables."""
+
+from typing import Any
+
+import pytest
+from rendered_chart import NAMESPACE, named, render
+
+LOOK = {"get", "list", "watch"}
+WRITE = {*LOOK, "create", "patch", "delete"}
+
+RIGHTS: dict[str, dict[str, set[str]]] = {
+    "operator": {
+        "workslice.dev/workspacepools": LOOK,
+        "workslice.dev/workspaceprofiles": LOOK,
+        "workslice.dev/workspacepools/status": {"patch"},
+        "workslice.dev/workspaceprofiles/status": {"patch"},
+        "apps/deployments": WRITE,
+        "/services": WRITE,
+        "policy/poddisruptionbudgets": WRITE,
+        "networking.k8s.io/networkpolicies": WRITE,
+        "/pods": LOOK,
+        "/nodes": LOOK,
+        "/persistentvolumeclaims": LOOK,
+        "apps/replicasets": LOOK,
+        "discovery.k8s.io/endpointslices": LOOK,
+        "/events": {"create", "patch"},
+    },
+    "router": {
+        "workslice.dev/workspacepools": LOOK,
+        "workslice.dev/workspaceprofiles": LOOK,
+        "discovery.k8s.io/endpointslices": LOOK,
+    },
+}
+
+
+def objects(**values: Any) -> list[dict[str, Any]]:
+    return render({"crds": {"enabled": False}, **values})
+
+
+@pytest.mark.parametrize("component", RIGHTS)
+def test_rights_are_exactly_these(component: str) -> None:
+    role = named(objects(), "ClusterRole", f"{NAMESPACE}:workslice-{component}")
+    granted: dict[str, set[str]] = {}
+    for rule in role["rules"]:
+        for group in rule["apiGroups"]:
+            for resource in rule["resources"]:
+                granted.setdefault(f"{group}/{resource}", set()).update(rule["verbs"])
+    assert granted == RIGHTS[component]
+
+
+def test_nothing_else_grants_rights() -> None:
+    kinds = [one["kind"] for one in objects() if "Role" in one["kind"]]
+    assert kinds == ["ClusterRole"] * 2 + ["ClusterRoleBinding"] * 2
+
+
+@pytest.mark.parametrize("component", RIGHTS)
+def test_each_program_has_an_account_of_its_own(component: str) -> None:
+    binding = named(objects(), "ClusterRoleBinding", f"{NAMESPACE}:workslice-{component}")
+    assert binding["subjects"] == [{"kind": "ServiceAccount", "name": f"workslice-{component}", "namespace": NAMESPACE}]
+    pod = named(objects(), "Deployment", f"workslice-{component}")["spec"]["template"]["spec"]
+    assert pod["serviceAccountName"] == f"workslice-{component}"
+
+
+@pytest.mark.parametrize("component", RIGHTS)
+def test_pods_pass_pod_security_restricted(component: str) -> None:
+    pod = named(objects(apiKeys={"existingSecret": "callers"}), "Deployment", f"workslice-{component}")["spec"][
+        "template"
+    ]["spec"]
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["securityContext"]["runAsUser"] == 65532
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert not {"hostNetwork", "hostPID", "hostIPC", "initContainers"} & set(pod)
+    assert all(set(volume) - {"name"} <= {"secret", "emptyDir"} for volume in pod.get("volumes", []))
+    for container in pod["containers"]:
+        assert container["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        }
+        assert container["resources"]["limits"]["memory"]
+        assert {"cpu", "memory"} <= set(container["resources"]["requests"])
+        assert {"livenessProbe", "readinessProbe"} <= set(container)
+
+
+def test_admin_ports_are_open_to_the_operator_only() -> None:
+    router = named(objects(), "NetworkPolicy", "workslice-router")["spec"]["ingress"]
+    assert router[0] == {"ports": [{"port": "http", "protocol": "TCP"}]}
+    (peer,) = router[1]["from"]
+    assert peer["podSelector"]["matchLabels"]["app.kubernetes.io/component"] == "operator"
+    assert router[1]["ports"] == [{"port": "admin", "protocol": "TCP"}]
+    assert named(objects(), "NetworkPolicy", "workslice-operator")["spec"]["ingress"] == []
+
+
+def test_monitoring_reaches_admin_ports_when_its_namespace_is_named() -> None:
+    selector = {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}
+    policies = objects(networkPolicy={"monitoringNamespaceSelector": selector})
+    router = named(policies, "NetworkPolicy", "workslice-router")["spec"]["ingress"]
+    operator = named(policies, "NetworkPolicy", "workslice-operator")["spec"]["ingress"]
+    assert {"namespaceSelector": selector} in router[1]["from"]
+    assert operator == [{"from": [{"namespaceSelector": selector}], "ports": [{"port": "metrics", "protocol": "TCP"}]}]
+
+
+def test_the_chart_neither_reads_nor_holds_secrets() -> None:
+    for one in objects(apiKeys={"existingSecret": "callers"}):
+        assert one["kind"] != "Secret"
+        assert "secrets" not in [resource for rule in one.get("rules", []) for resource in rule["resources"]]
