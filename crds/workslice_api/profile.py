@@ -38,11 +38,8 @@ OWNED_FLAGS: Final[tuple[str, ...]] = (
     "--ssl-certfile",
     "--headless",
     "--tensor-parallel-size",
-    "-tp",
     "--pipeline-parallel-size",
-    "-pp",
     "--data-parallel-size",
-    "-dp",
     "--enable-sleep-mode",
 )
 """vLLM flags that Workslice sets itself (from fields of the profile and pool) or that contradict one slice per replica."""
@@ -57,9 +54,11 @@ OWNED_ENV: Final[tuple[str, ...]] = (
 
 
 def _flag_rule() -> dict[str, str]:
-    owned = ", ".join(f"'{flag}'" for flag in OWNED_FLAGS)
+    owned = ", ".join(f"'{name}'" for name in OWNED_FLAGS)
+    # vLLM's parser takes _ for - and any unambiguous abbreviation (--max-model-l), so a prefix of an owned flag is refused too.
+    flag = "a.split('=')[0].replace('_', '-')"
     return {
-        "rule": f"self.all(a, !(a.split('=')[0].replace('_', '-') in [{owned}]))",
+        "rule": f"self.all(a, !(a.startsWith('--') && [{owned}].exists(f, f.startsWith({flag}))) && !a.matches('^-(tp|pp|dp)'))",
         "message": "extraArgs holds a flag that Workslice sets itself (model, port, context, sequences, memory, scheduling, "
         "shutdown, parallelism): use the profile's fields memory, workspace and engine instead",
     }
