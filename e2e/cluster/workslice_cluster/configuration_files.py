@@ -82,6 +82,9 @@ def _kubelet(instance: Instance) -> dict[str, object]:
         "clusterDomain": "cluster.local",
         "resolvConf": str(instance.configuration / "resolv.conf"),
         "failSwapOn": False,
+        # So that a device's health is seen at once; the report frequency would follow it if it were not named.
+        "nodeStatusUpdateFrequency": "1s",
+        "nodeStatusReportFrequency": "1m",
         # Raising limits or lowering its own score needs CAP_SYS_RESOURCE.
         "maxOpenFiles": 20000,
         "oomScoreAdj": 0,
