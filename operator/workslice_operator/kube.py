@@ -1,0 +1,151 @@
+"""The only home of the Kubernetes client: raw requests over kubernetes.aio, plain dicts in and out.
+
+Raw, since the typed and dynamic layers cost several times the CPU of a request and reject what a newer API server sends.
+"""
+
+import contextlib
+import json
+import logging
+import os
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+from urllib.parse import urlencode
+
+import aiohttp
+from kubernetes.aio import config
+from kubernetes.aio.client import Configuration
+from kubernetes.aio.client.rest import RESTClientObject
+
+from workslice_api.names import FIELD_MANAGER, STATUS_FIELD_MANAGER
+from workslice_operator.kube_api import NotFound, Object, Resource, Unavailable, error_of
+
+REQUEST_TIMEOUT = aiohttp.ClientTimeout(total=20, connect=5)
+LIST_CHUNK = 500
+
+_APPLY = "application/apply-patch+yaml"
+_MERGE = "application/merge-patch+json"
+
+log = logging.getLogger(__name__)
+
+
+class KubeUnconfigured(Exception):
+    """There is no way to reach a Kubernetes API; the message says what was looked for."""
+
+
+@contextlib.asynccontextmanager
+async def connect_kube() -> AsyncIterator["KubeClient"]:
+    """A client with the pod's service account, else with KUBECONFIG.
+
+    Raises:
+        KubeUnconfigured: neither is there.
+    """
+    configuration = Configuration()
+    try:
+        if "KUBERNETES_SERVICE_HOST" in os.environ:
+            config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
+        else:
+            await config.load_kube_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
+    except config.ConfigException as error:
+        raise KubeUnconfigured(
+            f"no access to a Kubernetes API: {error}. Run inside a pod with a service account, or set KUBECONFIG"
+        ) from error
+    rest = RESTClientObject(configuration)
+    try:
+        yield KubeClient(configuration, rest)
+    finally:
+        await rest.close()
+
+
+class KubeClient:
+    """Fulfils kube_api.Kube."""
+
+    def __init__(self, configuration: Configuration, rest: RESTClientObject) -> None:
+        self._configuration = configuration
+        self._rest = rest
+
+    async def get(self, resource: Resource, namespace: str, name: str) -> Object | None:
+        """See kube_api.Kube."""
+        try:
+            return await self._request("GET", resource.path(namespace, name))
+        except NotFound:
+            return None
+
+    async def list(self, resource: Resource, namespace: str = "", labels: str = "", fields: str = "") -> list[Object]:
+        """See kube_api.Kube."""
+        query = {"limit": str(LIST_CHUNK)}
+        if labels:
+            query["labelSelector"] = labels
+        if fields:
+            query["fieldSelector"] = fields
+        items: list[Object] = []
+        while True:
+            page = await self._request("GET", resource.path(namespace), query)
+            items += page.get("items") or []
+            query["continue"] = page.get("metadata", {}).get("continue", "")
+            if not query["continue"]:
+                return items
+
+    async def apply(self, resource: Resource, manifest: Mapping[str, Any]) -> Object:
+        """See kube_api.Kube."""
+        return await self._apply(resource, manifest, FIELD_MANAGER, "")
+
+    async def apply_status(self, resource: Resource, manifest: Mapping[str, Any]) -> None:
+        """See kube_api.Kube."""
+        await self._apply(resource, manifest, STATUS_FIELD_MANAGER, "status")
+
+    async def create(self, resource: Resource, manifest: Mapping[str, Any]) -> Object:
+        """See kube_api.Kube."""
+        namespace = manifest["metadata"].get("namespace", "")
+        return await self._request("POST", resource.path(namespace), body=manifest)
+
+    async def replace(self, resource: Resource, manifest: Mapping[str, Any]) -> Object:
+        """See kube_api.Kube."""
+        metadata = manifest["metadata"]
+        return await self._request("PUT", resource.path(metadata.get("namespace", ""), metadata["name"]), body=manifest)
+
+    async def merge_patch(self, resource: Resource, namespace: str, name: str, patch: Mapping[str, Any]) -> None:
+        """See kube_api.Kube."""
+        await self._request("PATCH", resource.path(namespace, name), body=patch, content_type=_MERGE)
+
+    async def _apply(self, resource: Resource, manifest: Mapping[str, Any], manager: str, subresource: str) -> Object:
+        metadata = manifest["metadata"]
+        path = resource.path(metadata.get("namespace", ""), metadata["name"], subresource)
+        query = {"fieldManager": manager, "force": "true", "fieldValidation": "Strict"}
+        return await self._request("PATCH", path, query, manifest, _APPLY)
+
+    async def _request(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        body: Mapping[str, Any] | None = None,
+        content_type: str = "application/json",
+    ) -> Object:
+        url = self._configuration.host + path + (f"?{urlencode(query)}" if query else "")
+        headers = {"Accept": "application/json", "Content-Type": content_type, "User-Agent": FIELD_MANAGER}
+        try:
+            # Asked for at every request: it reads the service account's token again when that is a minute old.
+            auth: dict[str, Any] = dict(await self._configuration.auth_settings())
+            headers |= {setting["key"]: setting["value"] for setting in auth.values()}
+            response = await self._rest.request(  # type: ignore[no-untyped-call]
+                method, url, headers=headers, body=body, _request_timeout=REQUEST_TIMEOUT
+            )
+            content = await response.read()
+        except (aiohttp.ClientError, TimeoutError, OSError, config.ConfigException) as error:
+            raise Unavailable(0, f"{method} {path}: {error or type(error).__name__}") from error
+        if response.status >= 400:
+            raise error_of(response.status, _message(content, response.status))
+        document = json.loads(content)
+        assert isinstance(document, dict)
+        return document
+
+
+def _message(content: bytes, status: int) -> str:
+    """The message of a Status object, or the beginning of whatever was answered."""
+    try:
+        document = json.loads(content)
+    except ValueError:
+        document = None
+    if isinstance(document, dict) and document.get("message"):
+        return str(document["message"])
+    return f"HTTP {status}: {content[:200].decode(errors='replace')}"

@@ -1,0 +1,102 @@
+"""What the operator asks of a Kubernetes API: resources, errors and the Protocol that `kube.py` fulfils. No I/O here."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from workslice_api import names
+
+Object = dict[str, Any]
+"""A raw API object."""
+
+
+@dataclass(frozen=True)
+class Resource:
+    """One kind of object and where the API serves it."""
+
+    api_version: str
+    kind: str
+    plural: str
+
+    def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
+        """URL path of the collection, of one object or of its subresource; without a namespace, of all namespaces."""
+        root = f"/apis/{self.api_version}" if "/" in self.api_version else f"/api/{self.api_version}"
+        scope = f"/namespaces/{namespace}" if namespace else ""
+        rest = "".join(f"/{part}" for part in (self.plural, name, subresource) if part)
+        return root + scope + rest
+
+
+POOLS: Final = Resource(names.API_VERSION, names.POOL_KIND, names.POOL_PLURAL)
+PROFILES: Final = Resource(names.API_VERSION, names.PROFILE_KIND, names.PROFILE_PLURAL)
+DEPLOYMENTS: Final = Resource("apps/v1", "Deployment", "deployments")
+REPLICA_SETS: Final = Resource("apps/v1", "ReplicaSet", "replicasets")
+SERVICES: Final = Resource("v1", "Service", "services")
+DISRUPTION_BUDGETS: Final = Resource("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets")
+NETWORK_POLICIES: Final = Resource("networking.k8s.io/v1", "NetworkPolicy", "networkpolicies")
+PODS: Final = Resource("v1", "Pod", "pods")
+NODES: Final = Resource("v1", "Node", "nodes")
+CLAIMS: Final = Resource("v1", "PersistentVolumeClaim", "persistentvolumeclaims")
+EVENTS: Final = Resource("v1", "Event", "events")
+ENDPOINT_SLICES: Final = Resource("discovery.k8s.io/v1", "EndpointSlice", "endpointslices")
+LEASES: Final = Resource("coordination.k8s.io/v1", "Lease", "leases")
+
+CHILDREN: Final = (DEPLOYMENTS, SERVICES, DISRUPTION_BUDGETS, NETWORK_POLICIES)
+"""Kinds of object that a pool owns; the operator watches them by label and applies them."""
+CHILD_RESOURCES: Final[Mapping[str, Resource]] = {resource.kind: resource for resource in CHILDREN}
+
+
+class KubeError(Exception):
+    """A request that the API did not fulfil; `message` is the API's own."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+
+
+class NotFound(KubeError):
+    """404: the object or the whole kind does not exist."""
+
+
+class Conflict(KubeError):
+    """409: it exists already, or changed since it was read."""
+
+
+class Refused(KubeError):
+    """400, 403, 405, 413, 415, 422: repeating the same request will not help; a person must change something."""
+
+
+class Unavailable(KubeError):
+    """The API is away, overloaded or does not know us (yet): try again later."""
+
+
+def error_of(status: int, message: str) -> KubeError:
+    """The error for an HTTP status."""
+    kinds: dict[int, type[KubeError]] = {404: NotFound, 409: Conflict}
+    refused = status in (400, 403, 405, 413, 415, 422)
+    return kinds.get(status, Refused if refused else Unavailable)(status, message)
+
+
+class Kube(Protocol):
+    """A Kubernetes API. Every method raises KubeError and none takes longer than its request timeout."""
+
+    async def get(self, resource: Resource, namespace: str, name: str) -> Object | None:
+        """The object, or None when it does not exist; cluster-scoped kinds take an empty namespace."""
+
+    async def list(self, resource: Resource, namespace: str = "", labels: str = "", fields: str = "") -> list[Object]:
+        """All objects (of all namespaces when none is given) that match both selectors."""
+
+    async def apply(self, resource: Resource, manifest: Mapping[str, Any]) -> Object:
+        """Server-side apply, taking over fields that others hold; returns the object as stored."""
+
+    async def apply_status(self, resource: Resource, manifest: Mapping[str, Any]) -> None:
+        """Server-side apply of `status`; what is no longer in it is removed. Never creates the object."""
+
+    async def create(self, resource: Resource, manifest: Mapping[str, Any]) -> Object:
+        """Create; raises Conflict when it exists."""
+
+    async def replace(self, resource: Resource, manifest: Mapping[str, Any]) -> Object:
+        """Replace the version that was read; raises Conflict when it changed since."""
+
+    async def merge_patch(self, resource: Resource, namespace: str, name: str, patch: Mapping[str, Any]) -> None:
+        """JSON merge patch."""
