@@ -6,23 +6,23 @@ import pytest
 from rendered_chart import NAMESPACE, named, render
 
 LOOK = {"get", "list", "watch"}
-WRITE = {*LOOK, "create", "patch", "delete"}
+APPLY = {*LOOK, "create", "patch"}
 
-RIGHTS: dict[str, dict[str, set[str]]] = {
+EVERYWHERE: dict[str, dict[str, set[str]]] = {
     "operator": {
         "workslice.dev/workspacepools": LOOK,
         "workslice.dev/workspaceprofiles": LOOK,
         "workslice.dev/workspacepools/status": {"patch"},
         "workslice.dev/workspaceprofiles/status": {"patch"},
-        "apps/deployments": WRITE,
-        "/services": WRITE,
-        "policy/poddisruptionbudgets": WRITE,
-        "networking.k8s.io/networkpolicies": WRITE,
+        "workslice.dev/workspacepools/finalizers": {"update"},
+        "apps/deployments": APPLY,
+        "/services": APPLY,
+        "policy/poddisruptionbudgets": APPLY,
+        "networking.k8s.io/networkpolicies": APPLY,
         "/pods": LOOK,
-        "/nodes": LOOK,
-        "/persistentvolumeclaims": LOOK,
-        "apps/replicasets": LOOK,
-        "discovery.k8s.io/endpointslices": LOOK,
+        "apps/replicasets": {"list", "watch"},
+        "/nodes": {"list"},
+        "/persistentvolumeclaims": {"get"},
         "/events": {"create", "patch"},
     },
     "router": {
@@ -31,29 +31,42 @@ RIGHTS: dict[str, dict[str, set[str]]] = {
         "discovery.k8s.io/endpointslices": LOOK,
     },
 }
+IN_ITS_NAMESPACE = {
+    "discovery.k8s.io/endpointslices": {"list"},
+    "coordination.k8s.io/leases": {"create"},
+    "coordination.k8s.io/leases workslice-operator": {"get", "update"},
+}
 
 
 def objects(**values: Any) -> list[dict[str, Any]]:
     return render({"crds": {"enabled": False}, **values})
 
 
-@pytest.mark.parametrize("component", RIGHTS)
-def test_rights_are_exactly_these(component: str) -> None:
-    role = named(objects(), "ClusterRole", f"{NAMESPACE}:workslice-{component}")
-    granted: dict[str, set[str]] = {}
+def granted(role: dict[str, Any]) -> dict[str, set[str]]:
+    rights: dict[str, set[str]] = {}
     for rule in role["rules"]:
         for group in rule["apiGroups"]:
             for resource in rule["resources"]:
-                granted.setdefault(f"{group}/{resource}", set()).update(rule["verbs"])
-    assert granted == RIGHTS[component]
+                key = " ".join([f"{group}/{resource}", *rule.get("resourceNames", [])])
+                rights.setdefault(key, set()).update(rule["verbs"])
+    return rights
+
+
+@pytest.mark.parametrize("component", EVERYWHERE)
+def test_cluster_wide_rights_are_exactly_these(component: str) -> None:
+    assert granted(named(objects(), "ClusterRole", f"{NAMESPACE}:workslice-{component}")) == EVERYWHERE[component]
+
+
+def test_the_operators_rights_in_its_own_namespace_are_exactly_these() -> None:
+    assert granted(named(objects(), "Role", "workslice-operator")) == IN_ITS_NAMESPACE
 
 
 def test_nothing_else_grants_rights() -> None:
     kinds = [one["kind"] for one in objects() if "Role" in one["kind"]]
-    assert kinds == ["ClusterRole"] * 2 + ["ClusterRoleBinding"] * 2
+    assert kinds == ["ClusterRole"] * 2 + ["ClusterRoleBinding"] * 2 + ["Role", "RoleBinding"]
 
 
-@pytest.mark.parametrize("component", RIGHTS)
+@pytest.mark.parametrize("component", EVERYWHERE)
 def test_each_program_has_an_account_of_its_own(component: str) -> None:
     binding = named(objects(), "ClusterRoleBinding", f"{NAMESPACE}:workslice-{component}")
     assert binding["subjects"] == [{"kind": "ServiceAccount", "name": f"workslice-{component}", "namespace": NAMESPACE}]
@@ -61,7 +74,7 @@ def test_each_program_has_an_account_of_its_own(component: str) -> None:
     assert pod["serviceAccountName"] == f"workslice-{component}"
 
 
-@pytest.mark.parametrize("component", RIGHTS)
+@pytest.mark.parametrize("component", EVERYWHERE)
 def test_pods_pass_pod_security_restricted(component: str) -> None:
     pod = named(objects(apiKeys={"existingSecret": "callers"}), "Deployment", f"workslice-{component}")["spec"][
         "template"
