@@ -27,7 +27,7 @@ $(BIN)/.ready: pyproject.toml uv.lock
 	@touch $@
 
 demo: setup ## Do the main job in front of you: cluster, chart, pools, questions, a burst that scales
-	$(BIN)/python demo/run.py
+	$(BIN)/python -m demo
 
 demo-down: setup ## Stop what `make demo` started
 	$(BIN)/python -m workslice_cluster down
@@ -40,7 +40,7 @@ prepare: setup
 	$(BIN)/python -m workslice_cluster prepare
 
 unit: setup ## Unit, property and golden tests; no cluster
-	$(BIN)/pytest -q crds/tests operator/tests router/tests e2e/cluster/tests
+	$(BIN)/pytest -q crds/tests operator/tests router/tests charts/tests e2e/cluster/tests
 
 e2e: prepare ## End-to-end tests on a real cluster with real vLLM (KUBECONFIG names another cluster)
 	$(BIN)/pytest -v --durations=15 e2e

@@ -1,5 +1,6 @@
 """Every helm command of the documentation sets values that the chart knows."""
 
+import itertools
 import re
 import shlex
 from pathlib import Path
@@ -25,8 +26,6 @@ def test_the_documentation_holds_helm_commands() -> None:
 def test_a_documented_command_renders(command: str) -> None:
     words = shlex.split(command, comments=True)
     assert words[2:4] == ["workslice", "charts/workslice"]
-    settings = [
-        word for flag, value in zip(words, words[1:], strict=False) if flag == "--set" for word in (flag, value)
-    ]
+    settings = [word for flag, value in itertools.pairwise(words) if flag == "--set" for word in (flag, value)]
     result = helm("template", "workslice", str(CHART), "--namespace", "workslice-system", *settings)
     assert result.returncode == 0, result.stderr
