@@ -53,10 +53,12 @@ lint: setup ## ruff, mypy --strict, import rules
 
 generate: setup ## Write CRDs and reference pages from the code
 	$(BIN)/python crds/generate.py
+	$(BIN)/python docs/generate/reference.py
 
 verify: setup ## Fail when a generated file is stale or the lock does not fit pyproject.toml
 	$(BIN)/uv lock --check
 	$(BIN)/python crds/generate.py --check
+	$(BIN)/python docs/generate/reference.py --check
 
 images: setup ## Build the container images from images/*/Dockerfile
 	$(BIN)/python -m workslice_cluster.images build
