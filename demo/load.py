@@ -1,0 +1,65 @@
+"""Keeps a chosen number of requests in flight and remembers how each one ended."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+from openai import OpenAI, OpenAIError
+
+from demo.question import Answer, ask
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A request that did not end well."""
+
+    error: str
+
+
+class Load:
+    """A context in which `in_flight` requests are always running; change the number at any time.
+
+    The client must not retry (max_retries=0), or it would hide failures.
+    """
+
+    def __init__(
+        self, client: Callable[[], OpenAI], model: str, *, in_flight: int, most: int, max_tokens: int = 96
+    ) -> None:
+        self.in_flight = in_flight
+        self.answers: list[Answer] = []
+        self.failures: list[Failure] = []
+        self._client, self._model, self._max_tokens = client, model, max_tokens
+        self._stop = threading.Event()
+        self._threads = [threading.Thread(target=self._work, args=(n,), daemon=True) for n in range(most)]
+
+    def __enter__(self) -> Self:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join(timeout=120)
+
+    def _work(self, number: int) -> None:
+        client = self._client()
+        count = 0
+        while not self._stop.is_set():
+            if number >= self.in_flight:
+                self._stop.wait(0.2)
+                continue
+            count += 1
+            question = f"Worker {number} asks question {count}: what comes next?"
+            try:
+                answer = ask(client, self._model, question, stream=count % 2 == 0, max_tokens=self._max_tokens)
+                self.answers.append(answer)
+                if not answer.finish_reason:
+                    self.failures.append(Failure(f"an answer of pool {answer.pool} ended without a finish reason"))
+            except OpenAIError as error:
+                self.failures.append(Failure(f"{type(error).__name__}: {error}"))
+                self._stop.wait(0.5)

@@ -1,0 +1,111 @@
+"""One cluster, one installation and two pools for all end-to-end tests: they cost a minute, so tests share them."""
+
+import os
+import re
+import sys
+from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the demo installs Workslice; tests use the same code
+
+import pytest
+from demo.cluster_client import Cluster
+from demo.example_manifests import NAMESPACE, example_manifests
+from demo.installation import endpoint, helm_install, provide_images, start_cluster
+from demo.pool_state import ready_pools
+from demo.waiting import wait_until
+
+from failure_report import failure_report
+from installed import MODEL, Installation
+from scratch import Scratch
+from workslice_cluster import models
+
+
+@pytest.fixture(scope="session")
+def cluster(request: pytest.FixtureRequest) -> Cluster:
+    """The cluster of KUBECONFIG, else the embedded one."""
+    found = start_cluster()
+    request.config.stash[_CLUSTER] = found
+    return found
+
+
+@pytest.fixture(scope="session")
+def models_folder() -> Path:
+    """The folder of models on the node."""
+    return Path(os.environ.get("WORKSLICE_MODELS") or models.ensure(MODEL).parent)
+
+
+@pytest.fixture(scope="session")
+def installation(cluster: Cluster) -> Installation:
+    """CRDs by kubectl, then the chart: operator and router are ready."""
+    built = provide_images(cluster)
+    cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(Path(__file__).parents[1] / "crds"))
+    helm_install(cluster, built)
+    return Installation(cluster, built, endpoint(cluster))
+
+
+@pytest.fixture(scope="session")
+def restore_pools(installation: Installation, models_folder: Path) -> Callable[[], None]:
+    """Return what applies the examples again and waits until both pools are Ready."""
+    text = example_manifests(installation.images.engine, models_folder, MODEL)
+
+    def restore() -> None:
+        installation.cluster.apply(text)
+        wait_until(
+            "the pools of the examples to be Ready",
+            lambda: ready_pools(installation.cluster, NAMESPACE, "short", "long"),
+            seconds=300,
+            tell=print,
+        )
+
+    return restore
+
+
+@pytest.fixture(scope="session")
+def pools(installation: Installation, restore_pools: Callable[[], None]) -> Installation:
+    """The installation with the pools `short` and `long` of the examples Ready."""
+    restore_pools()
+    return installation
+
+
+@pytest.fixture
+def scratch(installation: Installation, models_folder: Path, request: pytest.FixtureRequest) -> Iterator[Scratch]:
+    """A namespace of the test's own."""
+    yield from _scratch(installation, models_folder, request.node.name)
+
+
+@pytest.fixture(scope="module")
+def module_scratch(
+    installation: Installation, models_folder: Path, request: pytest.FixtureRequest
+) -> Iterator[Scratch]:
+    """A namespace that the tests of a file share."""
+    yield from _scratch(installation, models_folder, Path(request.node.name).stem)
+
+
+def _scratch(installation: Installation, models_folder: Path, title: str) -> Iterator[Scratch]:
+    name = "e2e-" + re.sub(r"[^a-z0-9]+", "-", title.lower().removeprefix("test_"))[:36].strip("-")
+    made = Scratch(installation.cluster, name, installation.images.engine, models_folder)
+    made.delete()
+    made.create()
+    yield made
+    made.delete()
+
+
+_CLUSTER = pytest.StashKey[Cluster]()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Add the state of the cluster to the report of a failed test, while it is still as the test left it."""
+    report = yield
+    found = item.config.stash.get(_CLUSTER, None)
+    if report.failed and found is not None:
+        report.sections.append(("state of the cluster", failure_report(found)))
+    return report
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark every test of this folder, so that `-m "not e2e"` leaves out what needs a cluster."""
+    for item in items:
+        if item.path.parent == Path(__file__).parent:
+            item.add_marker("e2e")

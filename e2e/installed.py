@@ -1,0 +1,29 @@
+"""Workslice as it is installed for the end-to-end tests."""
+
+from dataclasses import dataclass
+
+from demo.cluster_client import Cluster
+from demo.installation import Images, openai_client
+from openai import OpenAI
+
+MODEL = "tiny"
+"""The model that the pools of the examples serve."""
+
+
+@dataclass(frozen=True)
+class Installation:
+    """One release of the chart on a cluster, and how to reach it."""
+
+    cluster: Cluster
+    images: Images
+    url: str
+    """The endpoint as the host reaches it, with /v1."""
+
+    @property
+    def origin(self) -> str:
+        """The endpoint without /v1."""
+        return self.url.removesuffix("/v1")
+
+    def client(self, api_key: str = "none") -> OpenAI:
+        """Return an openai client that does not retry."""
+        return openai_client(self.url, api_key)

@@ -1,0 +1,86 @@
+"""Objects that tests put on the cluster, as dicts: profiles, pools, namespaces and volumes of their own."""
+
+from pathlib import Path
+from typing import Any
+
+Manifest = dict[str, Any]
+NO_SUCH_SLICE = "7g.80gb"
+"""A slice that the cluster does not have: pods of it stay pending, which costs nothing."""
+
+
+def namespace(name: str) -> Manifest:
+    """A namespace that enforces the strictest Pod Security level."""
+    labels = {"pod-security.kubernetes.io/enforce": "restricted"}
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
+
+
+def profile(name: str, image: str, *, slice_profile: str = NO_SUCH_SLICE, model: str = "tiny", **spec: Any) -> Manifest:
+    """A profile for the CPU engine; keyword arguments replace fields of its spec."""
+    whole: Manifest = {
+        "model": {"source": f"pvc://models/{model}"},
+        "slice": {"profiles": [slice_profile]},
+        "memory": {"host": "3Gi", "kvCache": "128Mi"},
+        "cpu": {"request": "50m"},
+        "workspace": {"maxTokens": 8192, "maxConcurrent": 8},
+        "engine": engine(image),
+    }
+    return {
+        "apiVersion": "workslice.dev/v1alpha1",
+        "kind": "WorkspaceProfile",
+        "metadata": {"name": name},
+        "spec": whole | spec,
+    }
+
+
+def engine(image: str, *extra_args: str) -> Manifest:
+    """The engine part of a profile."""
+    return {
+        "image": image,
+        "version": "0.32.0",
+        "extraArgs": ["--enforce-eager", *extra_args],
+        "startupTimeout": "5m",
+    }
+
+
+def pool(name: str, namespace: str, profile: str, model: str, **spec: Any) -> Manifest:
+    """A pool of one fixed replica; keyword arguments replace fields of its spec."""
+    whole: Manifest = {
+        "profileRef": {"name": profile},
+        "model": model,
+        "requestClass": {"name": "any", "maxTotalTokens": 8192},
+        "replicas": 1,
+        "scaling": {"mode": "Fixed"},
+        "drain": {"timeout": "5s"},
+    }
+    return {
+        "apiVersion": "workslice.dev/v1alpha1",
+        "kind": "WorkspacePool",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": whole | spec,
+    }
+
+
+def model_volume(namespace: str, models: Path) -> list[Manifest]:
+    """A claim named `models` in the namespace, bound to the folder of models on the node."""
+    volume = f"{namespace}-models"
+    shared = {"accessModes": ["ReadOnlyMany"], "storageClassName": ""}
+    return [
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolume",
+            "metadata": {"name": volume},
+            "spec": shared
+            | {
+                "capacity": {"storage": "1Gi"},
+                "persistentVolumeReclaimPolicy": "Retain",
+                "claimRef": {"namespace": namespace, "name": "models"},
+                "hostPath": {"path": str(models), "type": "Directory"},
+            },
+        },
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": {"name": "models", "namespace": namespace},
+            "spec": shared | {"volumeName": volume, "resources": {"requests": {"storage": "1Gi"}}},
+        },
+    ]

@@ -1,0 +1,59 @@
+"""A namespace of a test's own, with profiles and pools in it, that goes away with the test."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from demo.cluster_client import Cluster
+from demo.pool_state import condition
+from demo.waiting import NotYet, wait_until
+
+import manifests
+
+
+@dataclass
+class Scratch:
+    """One namespace; objects get the namespace's name as a prefix where they are cluster-wide."""
+
+    cluster: Cluster
+    namespace: str
+    engine_image: str
+    models: Path
+    profiles: list[str] = field(default_factory=list)
+
+    def create(self) -> None:
+        """Make the namespace with a claim on the models."""
+        self.cluster.apply([manifests.namespace(self.namespace), *manifests.model_volume(self.namespace, self.models)])
+
+    def profile(self, **spec: Any) -> str:
+        """Apply the namespace's own profile and return its name; see manifests.profile."""
+        self.cluster.apply([manifests.profile(self.namespace, self.engine_image, **spec)])
+        self.profiles = [self.namespace]
+        return self.namespace
+
+    def pool(self, name: str = "pool", *, profile: str | None = None, model: str | None = None, **spec: Any) -> None:
+        """Apply a pool; by default it serves a model named like the namespace and uses its profile."""
+        used = profile or self.namespace
+        self.cluster.apply([manifests.pool(name, self.namespace, used, model or self.namespace, **spec)])
+
+    def wait_for(self, kind: str, status: str, reason: str, *, pool: str = "pool", seconds: float = 60) -> str:
+        """Wait until a condition of a pool has this status and reason, and return its message."""
+
+        def look() -> str:
+            found = condition(self.cluster.get("wspool", pool, self.namespace), kind)
+            if (found["status"], found["reason"]) != (status, reason):
+                raise NotYet(f"{kind}={found['status']} {found['reason']}: {found['message']}")
+            return str(found["message"])
+
+        return wait_until(f"{kind}={status} with reason {reason} on {self.namespace}/{pool}", look, seconds=seconds)
+
+    def pods(self) -> list[dict[str, Any]]:
+        """Return the pods of the namespace that are not on their way out."""
+        return [p for p in self.cluster.objects("pods", self.namespace) if "deletionTimestamp" not in p["metadata"]]
+
+    def delete(self) -> None:
+        """Delete everything and wait until the namespace, and with it every slice its pods held, is free again."""
+        for name in self.profiles:
+            self.cluster.kubectl("delete", "wsprof", name, "--ignore-not-found")
+        self.cluster.kubectl("delete", "namespace", self.namespace, "--ignore-not-found", "--timeout=150s", seconds=160)
+        self.cluster.kubectl("delete", "pv", f"{self.namespace}-models", "--ignore-not-found", "--timeout=30s")

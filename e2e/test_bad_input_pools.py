@@ -1,0 +1,93 @@
+"""Faults between objects show as conditions that say what to do, and heal when the fault goes."""
+
+from collections.abc import Callable
+
+from demo.pool_state import condition
+from demo.question import SHORT_QUESTION, ask
+from demo.waiting import NotYet, wait_until
+
+import manifests
+from installed import MODEL, Installation
+from scratch import Scratch
+
+
+def test_a_pool_without_its_profile_says_so_and_heals_when_the_profile_comes(scratch: Scratch) -> None:
+    scratch.pool()
+    message = scratch.wait_for("ProfileReady", "False", "ProfileNotFound")
+    assert scratch.namespace in message
+    assert scratch.cluster.objects("deployments", scratch.namespace) == []
+    scratch.profile()
+    scratch.wait_for("ProfileReady", "True", "ProfileFound")
+    scratch.wait_for("SlicesGranted", "False", "NoFreeSlice")
+    assert len(scratch.pods()) == 1
+
+
+def test_deleting_a_profile_leaves_the_running_engines_alone(
+    pools: Installation, restore_pools: Callable[[], None]
+) -> None:
+    def engines() -> set[str]:
+        return {pod["metadata"]["uid"] for pod in pools.cluster.objects("pods", "demo")}
+
+    before = engines()
+    pools.cluster.kubectl("delete", "wsprof", "demo-long")
+    try:
+
+        def noticed() -> None:
+            found = condition(pools.cluster.get("wspool", "long", "demo"), "ProfileReady")
+            if found["reason"] != "ProfileNotFound":
+                raise NotYet(f"{found}")
+
+        wait_until("the pool to miss its profile", noticed, seconds=30)
+        headers = {"x-workslice-class": "long"}
+        answer = ask(pools.client(), MODEL, SHORT_QUESTION, stream=False, extra_headers=headers)
+        assert answer.pool == "demo/long"
+        assert engines() == before
+    finally:
+        restore_pools()
+    assert engines() == before
+
+
+def test_a_class_larger_than_the_context_is_named_with_both_numbers(scratch: Scratch) -> None:
+    scratch.profile(workspace={"maxTokens": 4096, "maxConcurrent": 8})
+    scratch.pool(requestClass={"name": "any", "maxTotalTokens": 5000})
+    message = scratch.wait_for("ProfileReady", "False", "ClassExceedsContext")
+    assert "5000" in message
+    assert "4096" in message
+    assert scratch.pods() == []
+
+
+def test_a_model_name_of_another_namespace_is_a_conflict_that_names_the_owner(
+    pools: Installation, scratch: Scratch
+) -> None:
+    scratch.profile()
+    scratch.pool(model=f"{MODEL}-latest")  # an alias of the demo's pools
+    message = scratch.wait_for("Conflict", "True", "ModelOwnedElsewhere")
+    assert "demo" in message
+    assert scratch.pods() == []
+    assert ask(pools.client(), f"{MODEL}-latest", SHORT_QUESTION, stream=False).pool == "demo/short"
+
+
+def test_a_quota_that_refuses_pods_reaches_the_condition_and_heals(scratch: Scratch) -> None:
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "none", "namespace": scratch.namespace}}
+    scratch.cluster.apply([quota | {"spec": {"hard": {"pods": "0"}}}])
+    scratch.profile()
+    scratch.pool()
+    message = scratch.wait_for("EnginesReady", "False", "PodsRefused")
+    assert "quota" in message
+    scratch.cluster.kubectl("delete", "resourcequota", "none", "-n", scratch.namespace)
+    scratch.wait_for("SlicesGranted", "False", "NoFreeSlice", seconds=120)
+
+
+def test_a_volume_claim_that_does_not_exist_is_named(scratch: Scratch) -> None:
+    scratch.profile(model={"source": "pvc://nothing-here/tiny"})
+    scratch.pool()
+    message = scratch.wait_for("EnginesReady", "False", "ModelVolumeMissing")
+    assert "nothing-here" in message
+
+
+def test_a_pod_setting_that_pod_security_refuses_reaches_the_condition(scratch: Scratch) -> None:
+    scratch.profile()
+    scratch.pool(template={"volumes": [{"name": "host", "hostPath": {"path": "/"}}]})
+    message = scratch.wait_for("EnginesReady", "False", "PodsRefused")
+    assert "PodSecurity" in message
+    assert manifests.NO_SUCH_SLICE not in message

@@ -1,0 +1,80 @@
+"""The API server refuses resources that cannot work, in words that say what to do; nothing is stored."""
+
+from typing import Any
+
+import pytest
+
+import manifests
+from installed import Installation
+from workslice_cluster.cluster_error import ClusterError
+
+IMAGE = "localhost/none:1"
+
+
+def refusal(installation: Installation, manifest: dict[str, Any]) -> str:
+    """Apply, expect a refusal, and return the API server's message."""
+    with pytest.raises(ClusterError) as refused:
+        installation.cluster.apply([manifest])
+    return str(refused.value)
+
+
+def bad_pool(**spec: Any) -> dict[str, Any]:
+    return manifests.pool("refused", "default", "none", "refused", **spec)
+
+
+POOLS = {
+    "minimum over maximum": (
+        bad_pool(scaling={"mode": "QueueDepth", "minReplicas": 3, "maxReplicas": 2}),
+        "minReplicas may not be larger than",
+    ),
+    "no maximum in mode QueueDepth": (
+        bad_pool(scaling={"mode": "QueueDepth"}),
+        "maxReplicas is required in mode QueueDepth",
+    ),
+    "a field that does not exist": (bad_pool(replicaz=2), 'unknown field "spec.replicaz"'),
+    "a duration that is none": (bad_pool(drain={"timeout": "soon"}), "spec.drain.timeout"),
+    "a class without a size": (bad_pool(requestClass={"name": "any"}), "maxTotalTokens"),
+    "a negative weight": (bad_pool(weight=-1), "spec.weight"),
+    "no name for the model": (bad_pool(model=""), "spec.model"),
+}
+
+PROFILES = {
+    "a malformed slice name": (manifests.profile("refused", IMAGE, slice_profile="1g10gb"), "spec.slice.profiles"),
+    "two slices": (
+        manifests.profile("refused", IMAGE, slice={"profiles": ["1g.10gb", "2g.20gb"]}),
+        "spec.slice.profiles",
+    ),
+    "an owned flag": (
+        manifests.profile("refused", IMAGE, engine=manifests.engine(IMAGE, "--port=9000")),
+        "holds a flag that Workslice sets itself",
+    ),
+    "an owned flag with underscores": (
+        manifests.profile("refused", IMAGE, engine=manifests.engine(IMAGE, "--max_model_len=9000")),
+        "holds a flag that Workslice sets itself",
+    ),
+    "an owned variable": (
+        manifests.profile("refused", IMAGE, engine={"env": [{"name": "CUDA_VISIBLE_DEVICES", "value": "0"}]}),
+        "env may not set",
+    ),
+    "a model source that is none": (manifests.profile("refused", IMAGE, model="../../etc?"), "spec.model.source"),
+    "a misspelt field": (manifests.profile("refused", IMAGE, memry={"host": "1Gi"}), 'unknown field "spec.memry"'),
+}
+
+
+@pytest.mark.parametrize(("manifest", "message"), POOLS.values(), ids=POOLS)
+def test_a_pool_that_cannot_work_is_refused(installation: Installation, manifest: dict[str, Any], message: str) -> None:
+    assert message in refusal(installation, manifest)
+    assert installation.cluster.find("wspool", "refused") is None
+
+
+@pytest.mark.parametrize(("manifest", "message"), PROFILES.values(), ids=PROFILES)
+def test_a_profile_that_cannot_work_is_refused(
+    installation: Installation, manifest: dict[str, Any], message: str
+) -> None:
+    assert message in refusal(installation, manifest)
+    assert installation.cluster.find("wsprof", "refused") is None
+
+
+def test_the_model_of_a_pool_cannot_be_changed(pools: Installation) -> None:
+    with pytest.raises(ClusterError, match="model"):
+        pools.cluster.patch("wspool", "long", "demo", {"spec": {"model": "other"}})
