@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from workslice_router.request_body import CHAT, read_request_body
 from workslice_router.splice import splice, upstream_body
 

@@ -1,0 +1,379 @@
+"""Places requests: plan, grant at once or queue, settle. All accounting of pools and replicas changes here and nowhere else."""
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+from typing import Final, Protocol
+
+from workslice_router.choose import best_replica, has_hope, pools_in_order
+from workslice_router.classify import classify
+from workslice_router.ejection import HEALTHY, Outcome, sent, settled
+from workslice_router.estimate import Estimator, least_prompt_tokens
+from workslice_router.openai_errors import Reason, Refusal, Refused, refusal
+from workslice_router.pool_queue import Waiter
+from workslice_router.request_body import RequestView
+from workslice_router.routing_table import ClassRoutes, ModelRoutes, Pool, Replica, RoutingTable
+
+_LONGEST_RETRY_AFTER: Final = 60.0
+
+
+class Client(Protocol):
+    """A request that may have to wait. Exactly one of the two is called, once, later, unless its ticket is cancelled before. Neither
+    may raise.
+    """
+
+    def granted(self, lease: "Lease") -> None:
+        """A replica is reserved: send the request there."""
+
+    def refused(self, cause: Refusal) -> None:
+        """Waiting was in vain."""
+
+
+class Observer(Protocol):
+    """Counts what admission decides."""
+
+    def queued(self, pool: str, class_name: str, seconds: float) -> None:
+        """A request left a queue for a replica after this wait."""
+
+    def ejected(self, pool: str) -> None:
+        """A replica was given a rest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a request needs and which class it has; good for every attempt of it."""
+
+    routes: ModelRoutes
+    chosen: ClassRoutes
+    generation: int
+    requested_class: str | None
+    prompt_tokens: int
+    output_tokens: int
+    least_tokens: int
+    work: int
+    """Tokens of all its prompts and answers: what it adds to a replica's outstanding work."""
+    bounded: bool
+    """The client set max_tokens."""
+    arrived: float
+
+    @property
+    def total(self) -> int:
+        """Estimated tokens of one prompt and its answer."""
+        return self.prompt_tokens + self.output_tokens
+
+
+@dataclass(eq=False, slots=True)
+class Lease:
+    """A request's place on a replica, from the grant until `settle`. It keeps its pool and replica, whatever the table does."""
+
+    admission: "Admission"
+    plan: Plan
+    pool: Pool
+    replica: Replica
+    queued_seconds: float
+    probe: bool
+    open: bool = True
+
+    @property
+    def class_name(self) -> str:
+        """The request's class; its pool may be of another one that took it over."""
+        return self.plan.chosen.name
+
+    @property
+    def priority(self) -> int:
+        """Priority inside the engine."""
+        return self.plan.chosen.priority
+
+    @property
+    def output_limit(self) -> int | None:
+        """About how many tokens the answer may have before this pool's context cuts it; None when the client set its own bound."""
+        return None if self.plan.bounded else max(1, self.pool.spec.context_tokens - self.plan.prompt_tokens)
+
+    def settle(self, outcome: Outcome) -> None:
+        """Give the place back; only the first call counts. Others may be granted or refused before it returns."""
+        if self.open:
+            self.open = False
+            self.admission._settle(self, outcome)
+
+
+@dataclass(eq=False, slots=True)
+class Ticket:
+    """A request's place in a queue."""
+
+    admission: "Admission"
+    pool: Pool
+    waiter: Waiter
+    plan: Plan
+    client: Client
+
+    def cancel(self) -> None:
+        """Leave the queue: the client is told nothing any more."""
+        self.admission._leave(self)
+
+
+class Admission:
+    """Decides for every request of this router; synchronous, single-threaded, with the clock and chance passed in."""
+
+    def __init__(
+        self,
+        table: RoutingTable,
+        estimator: Estimator,
+        observer: Observer,
+        clock: Callable[[], float],
+        random: Callable[[], float],
+        *,
+        default_output_tokens: int = 512,
+        max_queued_bytes: int = 256 * 2**20,
+    ) -> None:
+        self.table = table
+        self.in_flight = 0
+        """Requests running on all replicas, those of removed pools included."""
+        self.queued_bytes = 0
+        self._estimator = estimator
+        self._observer = observer
+        self._clock = clock
+        self._random = random
+        self._default_output = default_output_tokens
+        self._max_queued_bytes = max_queued_bytes
+        self._queues: dict[Pool, None] = {}
+        self._to_pump: dict[Pool, None] = {}
+        self._pumping = False
+        table.on_change = self._table_changed
+
+    @property
+    def waiting(self) -> int:
+        """Requests in all queues."""
+        return sum(len(pool.queue) for pool in self._queues)
+
+    def plan(self, view: RequestView, requested_class: str | None) -> Plan:
+        """Find the model and the class of a request.
+
+        Raises:
+            Refused: unknown model (404), unknown class or a request that fits nowhere (400).
+        """
+        routes = self.table.routes.get(view.model)
+        if routes is None:
+            raise Refused(refusal(Reason.UNKNOWN_MODEL, param="model", model=view.model))
+        prompt = self._estimator.prompt_tokens(routes.classes[0].pools[0].spec.model, view)
+        output = self._default_output if view.max_tokens is None else view.max_tokens
+        least = least_prompt_tokens(view) + (1 if view.max_tokens is None else view.max_tokens)
+        return Plan(
+            routes=routes,
+            chosen=classify(routes, prompt + output, least, requested_class),
+            generation=self.table.generation,
+            requested_class=requested_class,
+            prompt_tokens=prompt,
+            output_tokens=output,
+            least_tokens=least,
+            work=prompt * view.prompts + output * view.choices,
+            bounded=view.max_tokens is not None,
+            arrived=self._clock(),
+        )
+
+    def submit(self, plan: Plan, client: Client, *, body_bytes: int, excluded: Collection[str] = ()) -> Lease | Ticket:
+        """Reserve a replica outside `excluded` (UIDs that this request has tried), or join a queue.
+
+        Raises:
+            Refused: the queue is full (429), or nobody can serve the request (503).
+        """
+        plan = self._current(plan)
+        now = self._clock()
+        order = list(
+            pools_in_order(plan.routes, plan.chosen, plan.total, plan.requested_class is not None, self._random())
+        )
+        for pool in order:
+            if not pool.queue:
+                replica = best_replica(pool, excluded, now)
+                if replica is not None:
+                    return self._grant(plan, pool, replica, 0.0)
+        for pool in order:
+            if has_hope(pool, excluded):
+                return self._join(plan, pool, client, body_bytes, now)
+        if excluded:
+            raise Refused(refusal(Reason.ENGINE_UNREACHABLE, retry_after=1, model=plan.routes.name))
+        raise Refused(self._no_replicas(plan))
+
+    def tick(self) -> None:
+        """Refuse those who have waited too long and use replicas whose rest is over; call it about ten times a second."""
+        now = self._clock()
+        for pool in list(self._queues):
+            for waiter in pool.queue.pop_expired(now):
+                self.queued_bytes -= waiter.size
+                pool.rejected += 1
+                ticket: Ticket = waiter.item
+                ticket.client.refused(self._waited_in_vain(ticket, now))
+            self._pump(pool)
+            self._changed(pool)
+
+    def refuse_all_waiting(self, cause: Refusal) -> None:
+        """Empty every queue with the same answer, when the router stops."""
+        for pool in list(self._queues):
+            for ticket in self._take_all(pool):
+                ticket.client.refused(cause)
+
+    def _current(self, plan: Plan) -> Plan:
+        """The plan by today's table.
+
+        Raises:
+            Refused: what the request needs is no longer there.
+        """
+        if plan.generation == self.table.generation:
+            return plan
+        routes = self.table.routes.get(plan.routes.name)
+        if routes is None:
+            raise Refused(self._no_replicas(plan))
+        chosen = classify(routes, plan.total, plan.least_tokens, plan.requested_class)
+        return replace(plan, routes=routes, chosen=chosen, generation=self.table.generation)
+
+    def _grant(self, plan: Plan, pool: Pool, replica: Replica, queued_seconds: float) -> Lease:
+        probe = replica.health.ejected
+        if replica.health is not HEALTHY:
+            replica.health = sent(replica.health)
+        replica.in_flight += 1
+        replica.outstanding_tokens += plan.work
+        replica.dispatched += 1
+        pool.running += 1
+        self.in_flight += 1
+        self.table.changed.add(pool)
+        return Lease(self, plan, pool, replica, queued_seconds, probe)
+
+    def _settle(self, lease: Lease, outcome: Outcome) -> None:
+        pool, replica = lease.pool, lease.replica
+        replica.in_flight -= 1
+        replica.outstanding_tokens -= lease.plan.work
+        pool.running -= 1
+        self.in_flight -= 1
+        self.table.changed.add(pool)
+        now = self._clock()
+        if outcome is not Outcome.OK or replica.health is not HEALTHY:
+            before = replica.health
+            replica.health = settled(before, outcome, now, lease.probe)
+            if replica.health.ejections > before.ejections:
+                self._observer.ejected(pool.key)
+        if not replica.listed:
+            self.table.forget_idle(pool, replica)
+        pool.queue.place_came_free(now)
+        if self._queues:
+            self._pump(pool)
+
+    def _join(self, plan: Plan, pool: Pool, client: Client, body_bytes: int, now: float) -> Ticket:
+        queue, depth = pool.queue, pool.spec.queue_depth
+        if len(queue) >= depth or self.queued_bytes + body_bytes > self._max_queued_bytes:
+            pool.rejected += 1
+            self.table.changed.add(pool)
+            raise Refused(
+                refusal(Reason.QUEUE_FULL, retry_after=self._retry_after(pool), pool=pool.key, depth=len(queue))
+            )
+        waiter = Waiter(plan.chosen.priority, plan.arrived + pool.spec.queue_wait, now, body_bytes, plan.work)
+        ticket = waiter.item = Ticket(self, pool, waiter, plan, client)
+        queue.push(waiter)
+        self.queued_bytes += body_bytes
+        self._queues[pool] = None
+        self.table.changed.add(pool)
+        return ticket
+
+    def _leave(self, ticket: Ticket) -> None:
+        if ticket.pool.queue.remove(ticket.waiter):
+            self.queued_bytes -= ticket.waiter.size
+            self._changed(ticket.pool)
+
+    def _take_all(self, pool: Pool) -> list[Ticket]:
+        waiters = pool.queue.pop_all()
+        self.queued_bytes -= sum(waiter.size for waiter in waiters)
+        self._changed(pool)
+        return [waiter.item for waiter in waiters]
+
+    def _changed(self, pool: Pool) -> None:
+        self.table.changed.add(pool)
+        if not pool.queue:
+            self._queues.pop(pool, None)
+
+    def _pump(self, pool: Pool) -> None:
+        """Give free places of `pool` to those who wait for it or for its siblings. Clients that settle or leave meanwhile only note
+        their pools: the outermost call serves them.
+        """
+        self._to_pump[pool] = None
+        if self._pumping:
+            return
+        self._pumping = True
+        try:
+            while self._to_pump:
+                current = next(iter(self._to_pump))
+                del self._to_pump[current]
+                self._fill(current)
+        finally:
+            self._pumping = False
+
+    def _fill(self, pool: Pool) -> None:
+        while self._queues and pool.serving and pool.spec.weight:
+            now = self._clock()
+            replica = best_replica(pool, (), now)
+            if replica is None:
+                break
+            ticket = self._next_for(pool)
+            if ticket is None:
+                return
+            waited = now - ticket.waiter.enqueued
+            self._observer.queued(pool.key, ticket.plan.chosen.name, waited)
+            ticket.client.granted(self._grant(ticket.plan, pool, replica, waited))
+        if pool.queue and not has_hope(pool, ()):
+            self._place_again(pool)
+
+    def _next_for(self, pool: Pool) -> Ticket | None:
+        for source in (pool, *pool.siblings):
+            if not source.queue:
+                continue
+            waiter = source.queue.pop(lambda one: source is pool or _may_take(pool, one.item.plan))  # noqa: B023
+            if waiter is not None:
+                self.queued_bytes -= waiter.size
+                self._changed(source)
+                ticket: Ticket = waiter.item
+                return ticket
+        return None
+
+    def _table_changed(self, pools: Collection[Pool]) -> None:
+        for pool in pools:
+            if pool.queue and not (pool.serving and pool.spec.weight):
+                self._place_again(pool)
+            if self._queues:
+                self._pump(pool)
+
+    def _place_again(self, pool: Pool) -> None:
+        """The pool can no longer serve those who wait for it: find them another, or say that there is none."""
+        for ticket in self._take_all(pool):
+            try:
+                placed = self.submit(ticket.plan, ticket.client, body_bytes=ticket.waiter.size)
+            except Refused as refused:
+                ticket.client.refused(refused.refusal)
+                continue
+            if isinstance(placed, Lease):
+                placed.queued_seconds = self._clock() - ticket.waiter.enqueued
+                self._observer.queued(placed.pool.key, placed.class_name, placed.queued_seconds)
+                ticket.client.granted(placed)
+            else:
+                placed.waiter.enqueued = ticket.waiter.enqueued
+                ticket.pool, ticket.waiter = placed.pool, placed.waiter
+                ticket.waiter.item = ticket
+
+    def _waited_in_vain(self, ticket: Ticket, now: float) -> Refusal:
+        pool = ticket.pool
+        if not any(replica.spec.ready and not replica.spec.draining and replica.listed for replica in pool.replicas):
+            return self._no_replicas(ticket.plan)
+        waited = round(now - ticket.waiter.enqueued, 1)
+        return refusal(Reason.QUEUE_TIMEOUT, retry_after=self._retry_after(pool), pool=pool.key, seconds=waited)
+
+    def _retry_after(self, pool: Pool) -> float:
+        """When a place is likely: the queue's own pace, or a quarter of its longest wait while nothing has finished yet."""
+        wait = pool.queue.expected_wait()
+        return min(_LONGEST_RETRY_AFTER, pool.spec.queue_wait / 4 if wait is None else wait)
+
+    def _no_replicas(self, plan: Plan) -> Refusal:
+        return refusal(Reason.NO_REPLICAS, retry_after=5, model=plan.routes.name)
+
+
+def _may_take(pool: Pool, plan: Plan) -> bool:
+    """Whether a pool may serve a request that waits for a sibling: same class, or its own class is large enough."""
+    if not any(pool is member for one in plan.routes.classes for member in one.pools):
+        return False
+    if pool.spec.class_name == plan.chosen.name:
+        return plan.total <= pool.spec.context_tokens
+    return plan.requested_class is None and plan.total <= pool.spec.class_tokens

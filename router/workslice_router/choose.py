@@ -1,0 +1,81 @@
+"""Which pool and which replica take a request: by weight between pools of its class, by least outstanding work inside a pool."""
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+
+from workslice_router.ejection import HEALTHY, available, hopeful
+from workslice_router.routing_table import ClassRoutes, ModelRoutes, Pool, Replica
+
+
+def pools_in_order(
+    routes: ModelRoutes, chosen: ClassRoutes, total: int, class_only: bool, random: float
+) -> Iterator[Pool]:
+    """Pools for a request of `total` tokens, best first: those of its class, drawn by weight with `random` in [0, 1), then, unless
+    `class_only`, pools of other classes that prefer requests up to this size, smallest first. Weight 0 takes none.
+    """
+    holding = [pool for pool in chosen.pools if total <= pool.spec.context_tokens]
+    own = weighted(holding or _largest(chosen.pools), random)
+    yield from own
+    if class_only:
+        return
+    for other in routes.classes:
+        if other is not chosen:
+            for pool in other.pools:
+                if total <= pool.spec.class_tokens and pool.spec.weight and pool.serving:
+                    yield pool
+
+
+def weighted(pools: Sequence[Pool], random: float) -> list[Pool]:
+    """The pool that `random` draws by weight, then the rest; pools that could serve someone now or soon are drawn first."""
+    able = [pool for pool in pools if pool.spec.weight and pool.serving]
+    if len(able) <= 1:
+        return able
+    alive = [pool for pool in able if has_hope(pool, ())]
+    drawn = _draw(alive or able, random)
+    return [drawn, *(pool for pool in alive if pool is not drawn), *(pool for pool in able if pool not in alive)]
+
+
+def _draw(pools: Sequence[Pool], random: float) -> Pool:
+    mark = random * sum(pool.spec.weight for pool in pools)
+    for pool in pools:
+        mark -= pool.spec.weight
+        if mark < 0:
+            return pool
+    return pools[-1]
+
+
+def _largest(pools: Iterable[Pool]) -> list[Pool]:
+    pools = list(pools)
+    largest = max(pool.spec.context_tokens for pool in pools)
+    return [pool for pool in pools if pool.spec.context_tokens == largest]
+
+
+def best_replica(pool: Pool, excluded: Collection[str], now: float) -> Replica | None:
+    """The replica with room that has the least outstanding work (estimated tokens, then requests); idle ones take turns."""
+    best: Replica | None = None
+    best_rank: tuple[int, int, int] | None = None
+    most = pool.spec.max_concurrent
+    for replica in pool.replicas:
+        spec = replica.spec
+        if not spec.ready or spec.draining or not replica.listed or replica.in_flight >= most:
+            continue
+        if replica.health is not HEALTHY and not available(replica.health, now):
+            continue
+        if spec.uid in excluded:
+            continue
+        rank = (replica.outstanding_tokens, replica.in_flight, replica.dispatched)
+        if best_rank is None or rank < best_rank:
+            best, best_rank = replica, rank
+    return best
+
+
+def has_hope(pool: Pool, excluded: Collection[str]) -> bool:
+    """Whether it makes sense to wait for a place: a replica outside `excluded` is alive (busy or resting for a moment), or one that
+    the operator wants has yet to come.
+    """
+    alive = 0
+    for replica in pool.replicas:
+        if replica.spec.ready and not replica.spec.draining and replica.listed:
+            alive += 1
+            if replica.spec.uid not in excluded and hopeful(replica.health):
+                return True
+    return alive < pool.spec.desired_replicas

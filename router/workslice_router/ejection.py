@@ -1,0 +1,95 @@
+"""Passive ejection: when a replica that fails gets a rest, how long, and how it comes back. Pure: states in, states out."""
+
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Final
+
+FIRST_REST: Final = 1.0
+LONGEST_REST: Final = 30.0
+ERRORS_IN_A_ROW: Final = 3
+BUSY_REST: Final = 0.5
+DRAINING_REST: Final = 5.0
+MOST_EJECTIONS: Final = 16
+HOPEFUL_EJECTIONS: Final = 3
+"""Up to here (seven seconds of rests) requests wait for the replica to come back; beyond it they are refused at once."""
+
+
+class Outcome(Enum):
+    """How an attempt on a replica ended."""
+
+    OK = "ok"
+    """The engine gave an answer that counts, 4xx included: what the client sent was wrong, not the replica."""
+    CLIENT_GONE = "client_gone"
+    """Says nothing about the replica."""
+    ENGINE_ERROR = "engine_error"
+    """A 5xx that is the engine's fault, or an error object inside a stream."""
+    CONNECT_FAILED = "connect_failed"
+    RESET = "reset"
+    """The connection died before the answer was complete."""
+    TIMEOUT = "timeout"
+    BUSY = "busy"
+    """503 from the engine's own admission."""
+    DRAINING = "draining"
+    """The 500 of an engine that has been told to stop."""
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """What a router has seen of a replica."""
+
+    errors: int = 0
+    """Failures in a row."""
+    ejections: int = 0
+    """Rests in a row; each is twice as long as the one before."""
+    rest_until: float = 0.0
+    """Nothing is sent before this time."""
+    ejected: bool = False
+    """It failed: after its rest one probe request goes first."""
+    probing: bool = False
+    """The probe request is running."""
+
+
+HEALTHY: Final = Health()
+
+
+def available(health: Health, now: float) -> bool:
+    """Whether a request may go there. After its rest an ejected replica gets one request at a time until one succeeds, so that even
+    the last replica is never ejected for ever.
+    """
+    return health is HEALTHY or (now >= health.rest_until and not (health.ejected and health.probing))
+
+
+def sent(health: Health) -> Health:
+    """After a request has been sent there."""
+    if not health.ejected:
+        return health
+    return replace(health, probing=True)
+
+
+def settled(health: Health, outcome: Outcome, now: float, probe: bool) -> Health:
+    """After an attempt has ended with `outcome`; `probe` says that it was the one request sent to an ejected replica.
+
+    While a replica is ejected only its probe counts: the others were sent before and say nothing new.
+    """
+    if health.ejected and not probe:
+        return health
+    match outcome:
+        case Outcome.OK:
+            # An engine that drains or is full still finishes what it runs: its pause stands.
+            return HEALTHY if health.ejected or now >= health.rest_until else Health(rest_until=health.rest_until)
+        case Outcome.CLIENT_GONE:
+            return replace(health, probing=False)
+        case Outcome.BUSY:
+            return replace(health, rest_until=max(health.rest_until, now + BUSY_REST), probing=False)
+        case Outcome.DRAINING:
+            return replace(health, rest_until=max(health.rest_until, now + DRAINING_REST), probing=False)
+        case Outcome.ENGINE_ERROR | Outcome.TIMEOUT if not health.ejected and health.errors + 1 < ERRORS_IN_A_ROW:
+            return replace(health, errors=health.errors + 1)
+        case _:
+            rest = min(LONGEST_REST, FIRST_REST * 2**health.ejections)
+            return Health(health.errors + 1, min(health.ejections + 1, MOST_EJECTIONS), now + rest, ejected=True)
+
+
+def hopeful(health: Health) -> bool:
+    """Whether waiting for this replica makes sense: it is well, or has only begun to fail."""
+    return not health.ejected or health.ejections <= HOPEFUL_EJECTIONS

@@ -1,0 +1,74 @@
+"""Turns the API's objects into what the router needs of them. Pure."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from workslice_api.pool import WorkspacePool
+from workslice_api.profile import WorkspaceProfileSpec, WorkspaceSpec
+from workslice_api.quantity import duration_seconds
+from workslice_router.routing_table import PoolSpec, ReplicaSpec
+
+_DEFAULT_CONCURRENT: Final = int(WorkspaceSpec().max_concurrent)
+
+
+def pool_spec(pool: WorkspacePool, profile: WorkspaceProfileSpec | None) -> PoolSpec:
+    """What the router needs of a pool. A profile that is missing (deleted under running engines) does not stop the pool: the class's
+    bound stands for the context.
+    """
+    spec = pool.spec
+    wanted = spec.request_class.max_total_tokens
+    context = profile.workspace.max_tokens if profile is not None else wanted
+    created = pool.metadata.creation_timestamp
+    return PoolSpec(
+        key=pool.key,
+        uid=pool.metadata.uid,
+        model=spec.model,
+        aliases=tuple(spec.aliases),
+        class_name=spec.request_class.name,
+        class_tokens=min(wanted, context),
+        context_tokens=context,
+        priority=spec.request_class.priority,
+        weight=spec.weight,
+        max_concurrent=profile.workspace.max_concurrent if profile is not None else _DEFAULT_CONCURRENT,
+        queue_depth=spec.queue.max_depth,
+        queue_wait=duration_seconds(spec.queue.max_wait),
+        desired_replicas=pool.status.desired_replicas,
+        created=created.timestamp() if created is not None else 0.0,
+    )
+
+
+def replica_specs(
+    slices: Iterable[Mapping[str, Any]], port_name: str, draining: frozenset[str]
+) -> tuple[ReplicaSpec, ...]:
+    """Replicas in the EndpointSlices of one pool, by pod UID; an endpoint without a pod is skipped. Of an address that several slices
+    carry (an endpoint that moves between them) the ready one counts.
+    """
+    found: dict[str, ReplicaSpec] = {}
+    for slice_ in slices:
+        port = _port(slice_.get("ports") or (), port_name)
+        if port is None:
+            continue
+        for endpoint in slice_.get("endpoints") or ():
+            uid = (endpoint.get("targetRef") or {}).get("uid")
+            addresses = endpoint.get("addresses")
+            if not uid or not addresses:
+                continue
+            conditions = endpoint.get("conditions") or {}
+            spec = ReplicaSpec(
+                uid=uid,
+                host=addresses[0],
+                port=port,
+                ready=conditions.get("ready") is not False,  # unset means ready, says the API
+                draining=bool(conditions.get("terminating")) or uid in draining,
+            )
+            if uid not in found or (spec.ready and not found[uid].ready):
+                found[uid] = spec
+    return tuple(found.values())
+
+
+def _port(ports: Iterable[Mapping[str, Any]], name: str) -> int | None:
+    listed = list(ports)
+    for port in listed:
+        if port.get("name") == name and port.get("port"):
+            return int(port["port"])
+    return int(listed[0]["port"]) if len(listed) == 1 and listed[0].get("port") else None

@@ -1,0 +1,259 @@
+"""The pools that this router can send to: immutable specs and routes, and the accounting that outlives changes of them."""
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field
+
+from workslice_router.ejection import HEALTHY, Health
+from workslice_router.pool_queue import PoolQueue
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaSpec:
+    """One replica as discovery sees it."""
+
+    uid: str
+    """UID of its pod, or its address when pools come from a file."""
+    host: str
+    port: int
+    ready: bool = True
+    draining: bool = False
+    """Terminating, or named in the pool's status.draining."""
+
+
+@dataclass(frozen=True, slots=True)
+class PoolSpec:
+    """What the router needs of a pool and its profile."""
+
+    key: str
+    """namespace/name."""
+    model: str
+    """The model's name at the engine."""
+    class_name: str
+    class_tokens: int
+    """Largest request that the pool prefers; never more than `context_tokens`."""
+    context_tokens: int
+    """Largest request that its engines can hold."""
+    uid: str = ""
+    aliases: tuple[str, ...] = ()
+    priority: int = 0
+    weight: int = 100
+    max_concurrent: int = 64
+    """Requests that one replica runs at once."""
+    queue_depth: int = 256
+    queue_wait: float = 60.0
+    """Seconds."""
+    desired_replicas: int = 0
+    created: float = 0.0
+    """Unix time, for GET /v1/models."""
+
+    @property
+    def served_names(self) -> tuple[str, ...]:
+        """The model's name and its aliases."""
+        return (self.model, *(alias for alias in self.aliases if alias != self.model))
+
+
+@dataclass(eq=False, slots=True)
+class Replica:
+    """A replica and what this router has running on it."""
+
+    spec: ReplicaSpec
+    in_flight: int = 0
+    outstanding_tokens: int = 0
+    dispatched: int = 0
+    """Requests ever sent there: breaks ties between idle replicas in turn."""
+    health: Health = HEALTHY
+    listed: bool = True
+    """Discovery still lists it; a replica that is gone stays until its last request ends."""
+
+    @property
+    def uid(self) -> str:
+        """Identity of the replica."""
+        return self.spec.uid
+
+    @property
+    def host(self) -> str:
+        """IP address or host name."""
+        return self.spec.host
+
+    @property
+    def port(self) -> int:
+        """TCP port."""
+        return self.spec.port
+
+
+@dataclass(eq=False, slots=True)
+class Pool:
+    """A pool and what this router has queued and running for it."""
+
+    spec: PoolSpec
+    replicas: tuple[Replica, ...] = ()
+    queue: PoolQueue = field(default_factory=PoolQueue)
+    running: int = 0
+    rejected: int = 0
+    serving: bool = True
+    """False while the pool is in conflict or gone: nothing new goes there."""
+    siblings: tuple["Pool", ...] = ()
+    """Other serving pools of any of its names."""
+
+    @property
+    def key(self) -> str:
+        """namespace/name."""
+        return self.spec.key
+
+
+@dataclass(frozen=True, slots=True)
+class ClassRoutes:
+    """One request class of a model."""
+
+    name: str
+    tokens: int
+    """Largest request of the class."""
+    context_tokens: int
+    """Largest request that any of its pools can hold."""
+    priority: int
+    pools: tuple[Pool, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRoutes:
+    """Who serves a name that clients may ask for."""
+
+    name: str
+    classes: tuple[ClassRoutes, ...]
+    """By size, smallest first."""
+    context_tokens: int
+    created: float
+
+
+class RoutingTable:
+    """All pools by key and all routes by name. Discovery changes it between requests and then calls `commit` once."""
+
+    def __init__(self) -> None:
+        self.synced = False
+        """Discovery has seen all pools at least once."""
+        self.pools: dict[str, Pool] = {}
+        self.routes: dict[str, ModelRoutes] = {}
+        self.generation = 0
+        """Counts the commits that changed `routes`."""
+        self.changed: set[Pool] = set()
+        """Pools whose numbers changed since the state document last looked."""
+        self.on_change: Callable[[Collection[Pool]], None] | None = None
+        """Told after a commit which pools it touched, the removed ones included."""
+        self._by_name: dict[str, dict[str, Pool]] = {}
+        self._stale_names: set[str] = set()
+        self._touched: set[Pool] = set()
+
+    def put_pool(self, spec: PoolSpec, serving: bool = True) -> None:
+        """Add a pool or change it; its accounting stays, unless it is another pool of the same name (by UID)."""
+        pool = self.pools.get(spec.key)
+        if pool is not None and pool.spec.uid != spec.uid:
+            self.remove_pool(spec.key)
+            pool = None
+        if pool is None:
+            pool = self.pools[spec.key] = Pool(spec, serving=False)
+        elif pool.spec == spec and pool.serving == serving:
+            return
+        self._unlink(pool)
+        pool.spec, pool.serving = spec, serving
+        self._link(pool)
+        self._touched.add(pool)
+
+    def put_replicas(self, key: str, specs: Iterable[ReplicaSpec]) -> None:
+        """Say which replicas a pool has; known ones (by UID) keep their accounting. Unknown pools are ignored."""
+        pool = self.pools.get(key)
+        if pool is None:
+            return
+        known = {replica.spec.uid: replica for replica in pool.replicas}
+        listed = []
+        for spec in sorted(specs, key=lambda one: one.uid):
+            replica = known.pop(spec.uid, None)
+            if replica is None:
+                replica = Replica(spec)
+            elif replica.spec.ready != spec.ready and spec.ready:
+                replica.health = HEALTHY  # its probes say that it is back
+            replica.spec, replica.listed = spec, True
+            listed.append(replica)
+        for gone in known.values():
+            gone.listed = False
+            if gone.in_flight:
+                listed.append(gone)
+        pool.replicas = tuple(listed)
+        self._touched.add(pool)
+
+    def remove_pool(self, key: str) -> None:
+        """Forget a pool; what runs there goes on."""
+        pool = self.pools.pop(key, None)
+        if pool is None:
+            return
+        self._unlink(pool)
+        pool.serving = False
+        self._touched.add(pool)
+
+    def commit(self) -> None:
+        """Make what was put visible to new requests."""
+        if self._stale_names:
+            for name in self._stale_names:
+                pools = self._by_name.get(name)
+                if pools:
+                    self.routes[name] = model_routes(name, pools.values())
+                else:
+                    self._by_name.pop(name, None)
+                    self.routes.pop(name, None)
+            neighbours = {pool for name in self._stale_names for pool in self._by_name.get(name, {}).values()}
+            for pool in neighbours | self._touched:
+                pool.siblings = self._siblings(pool)
+            self._stale_names.clear()
+            self.generation += 1
+        touched, self._touched = self._touched, set()
+        if touched:
+            self.changed |= touched
+            if self.on_change is not None:
+                self.on_change(touched)
+
+    def forget_idle(self, pool: Pool, replica: Replica) -> None:
+        """Drop a replica that discovery no longer lists once its last request has ended."""
+        if not replica.listed and not replica.in_flight:
+            pool.replicas = tuple(one for one in pool.replicas if one is not replica)
+
+    def _link(self, pool: Pool) -> None:
+        if pool.serving:
+            for name in pool.spec.served_names:
+                self._by_name.setdefault(name, {})[pool.key] = pool
+                self._stale_names.add(name)
+
+    def _unlink(self, pool: Pool) -> None:
+        for name in pool.spec.served_names:
+            if self._by_name.get(name, {}).get(pool.key) is pool:
+                del self._by_name[name][pool.key]
+                self._stale_names.add(name)
+
+    def _siblings(self, pool: Pool) -> tuple[Pool, ...]:
+        if not pool.serving:
+            return ()
+        found = {one.key: one for name in pool.spec.served_names for one in self._by_name.get(name, {}).values()}
+        found.pop(pool.key, None)
+        return tuple(found.values())
+
+
+def model_routes(name: str, pools: Iterable[Pool]) -> ModelRoutes:
+    """Group the pools that serve `name` by request class, smallest class first."""
+    by_class: dict[str, list[Pool]] = {}
+    for pool in sorted(pools, key=lambda one: one.key):
+        by_class.setdefault(pool.spec.class_name, []).append(pool)
+    classes = [
+        ClassRoutes(
+            class_name,
+            max(pool.spec.class_tokens for pool in members),
+            max(pool.spec.context_tokens for pool in members),
+            min(pool.spec.priority for pool in members),
+            tuple(members),
+        )
+        for class_name, members in by_class.items()
+    ]
+    classes.sort(key=lambda one: (one.tokens, one.name))
+    return ModelRoutes(
+        name,
+        tuple(classes),
+        max(one.context_tokens for one in classes),
+        min(pool.spec.created for one in classes for pool in one.pools),
+    )

@@ -1,0 +1,27 @@
+"""Finds the engine's token counts in the bytes of an answer without parsing all of it."""
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+# Inside a JSON string these quotes would be escaped, so text that a model or user wrote never matches.
+_PROMPT: Final = re.compile(rb'"prompt_tokens"\s*:\s*(\d{1,10})')
+_COMPLETION: Final = re.compile(rb'"completion_tokens"\s*:\s*(\d{1,10})')
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens of a request as its engine counted them."""
+
+    prompt_tokens: int
+    completion_tokens: int
+
+
+def find_usage(data: bytes) -> Usage | None:
+    """The last `usage` in a JSON body, in its tail, or in the last events of a stream."""
+    at = data.rfind(b'"usage"')
+    prompt = _PROMPT.search(data, at) if at >= 0 else None
+    if prompt is None:
+        return None
+    completion = _COMPLETION.search(data, at)
+    return Usage(int(prompt.group(1)), int(completion.group(1)) if completion else 0)
