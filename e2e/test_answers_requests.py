@@ -1,6 +1,7 @@
 """Requests get answers from the right pool, from the host and from a pod, under every name, streaming and not."""
 
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import httpx
 import pytest
@@ -78,6 +79,12 @@ def test_twenty_parallel_streams_all_end_with_done(pools: Installation) -> None:
     with ThreadPoolExecutor(20) as workers:
         endings = list(workers.map(last_event, range(20)))
     assert endings == [(200, "data: [DONE]")] * 20
+
+
+def test_the_snippet_of_the_readme_works_in_a_pod(pools: Installation) -> None:
+    snippet = (Path(__file__).parents[1] / "README.md").read_text().split("```python\n")[1].split("```")[0]
+    assert 'model="tiny"' in snippet
+    run_in_pod(pools.cluster, pools.images.router, snippet)
 
 
 def test_the_openai_client_in_a_pod_gets_answers(pools: Installation) -> None:
