@@ -1,0 +1,201 @@
+"""`down` leaves no process, mount, interface, route or control group, however `up` ended.
+
+It starts a second cluster beside the shared one; instance number, addresses and folders keep the two apart.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+INSTANCE = "7"
+LINK = "workslice7"
+# Groups of the shared cluster come and go with its pods.
+SHARED_GROUP = "workslice-0"
+
+pytestmark = pytest.mark.e2e
+
+POD = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "sleeper"},
+    "spec": {
+        "containers": [
+            {
+                "name": "pause",
+                "image": "registry.k8s.io/pause:3.10",
+                "resources": {"limits": {"memory": "32Mi"}},
+                "volumeMounts": [{"name": "memory", "mountPath": "/memory"}],
+            }
+        ],
+        "volumes": [{"name": "memory", "emptyDir": {"medium": "Memory"}}],
+    },
+}
+
+
+class Cluster:
+    """The second cluster, driven by its command line as a user would."""
+
+    def __init__(self, state: Path) -> None:
+        self.state = state
+        self.environment = {**os.environ, "WORKSLICE_CLUSTER_INSTANCE": INSTANCE, "WORKSLICE_CLUSTER_STATE": str(state)}
+        self.namespaces: set[str] = set()
+
+    def start(self, *words: str) -> "subprocess.Popen[str]":
+        command = [sys.executable, "-m", "workslice_cluster", *words]
+        return subprocess.Popen(
+            command,
+            env=self.environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def run(self, *words: str, stdin: str = "") -> str:
+        with self.start(*words) as process:
+            output, _ = process.communicate(stdin, timeout=300)
+        assert process.returncode == 0, output
+        return output
+
+    def remember_namespaces(self) -> int:
+        """Note the namespaces of everything that carries the state folder in its environment; return how many inits."""
+        inits = 0
+        for pid, folder in process_folders():
+            environment = read(folder / "environ").split("\0")
+            if not any(str(self.state) in line for line in environment) or pid == os.getpid():
+                continue
+            for kind in ("net", "mnt", "pid"):
+                name = read_link(folder / "ns" / kind)
+                if name and name != os.readlink(f"/proc/self/ns/{kind}"):
+                    self.namespaces.add(name)
+            inits += read(folder / "cmdline").startswith("tini\0")
+        return inits
+
+
+def read(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace")
+    except OSError:  # the process has ended
+        return ""
+
+
+def read_link(path: Path) -> str:
+    try:
+        return os.readlink(path)
+    except OSError:
+        return ""
+
+
+def process_folders() -> Iterator[tuple[int, Path]]:
+    for name in os.listdir("/proc"):
+        if name.isdecimal():
+            yield int(name), Path("/proc", name)
+
+
+def host_snapshot() -> dict[str, set[str]]:
+    """What the host has of interfaces, routes, mounts and control groups."""
+
+    def ip(*words: str) -> list[dict[str, str]]:
+        listed = subprocess.run(["ip", "-json", *words], capture_output=True, text=True, check=True).stdout
+        return list(json.loads(listed))
+
+    groups = [path for path in Path("/sys/fs/cgroup").rglob("*") if path.is_dir() and SHARED_GROUP not in path.parts]
+    mounts = Path("/proc/self/mountinfo").read_text().splitlines()
+    return {
+        "interfaces": {link["ifname"] for link in ip("link")},
+        "routes": {f"{route['dst']} {route.get('gateway')} {route.get('dev')}" for route in ip("-4", "route")},
+        "mounts": {line.split(" ")[4] for line in mounts},
+        "control groups": {str(path) for path in groups},
+    }
+
+
+def processes_left(cluster: Cluster) -> list[str]:
+    """Processes that live in a namespace of the cluster, carry its state folder, or see one of its mounts."""
+    left = []
+    for pid, folder in process_folders():
+        if pid == os.getpid() or not (command := read(folder / "cmdline")):
+            continue
+        inside = cluster.namespaces & {read_link(folder / "ns" / kind) for kind in ("net", "mnt", "pid")}
+        if inside or str(cluster.state) in read(folder / "environ") + command + read(folder / "mountinfo"):
+            left.append(f"{pid} {command}")
+    return left
+
+
+def assert_nothing_is_left(cluster: Cluster, before: dict[str, set[str]]) -> None:
+    assert processes_left(cluster) == []
+    after = host_snapshot()
+    assert {what: after[what] - before[what] for what in before} == {what: set() for what in before}
+    assert {entry.name for entry in cluster.state.iterdir()} <= {"log"}
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    one = Cluster(tmp_path / "cluster")
+    yield one
+    one.run("down")
+
+
+def test_a_cluster_with_a_running_pod_is_gone_after_down(cluster: Cluster) -> None:
+    before = host_snapshot()
+    cluster.run("up")
+    cluster.run("kubectl", "apply", "-f", "-", stdin=json.dumps(POD))
+    cluster.run("kubectl", "wait", "--for=condition=Ready", "pod/sleeper", "--timeout=60s")
+    during = host_snapshot()
+    assert LINK in during["interfaces"]
+    assert len(during["routes"] - before["routes"]) == 4
+    assert any("kubepods" in group for group in during["control groups"] - before["control groups"])
+    assert cluster.remember_namespaces() == 1
+    assert any("pause" in process for process in processes_left(cluster))
+
+    cluster.run("down")
+
+    assert_nothing_is_left(cluster, before)
+
+
+@pytest.mark.parametrize("line", ["namespaces, control groups", "starting etcd", "starting kubelet"])
+def test_a_start_that_was_killed_is_cleaned_by_down(cluster: Cluster, line: str) -> None:
+    before = host_snapshot()
+    kill_up_at(cluster, line)
+    cluster.remember_namespaces()
+
+    cluster.run("down")
+
+    assert_nothing_is_left(cluster, before)
+
+
+def test_after_a_killed_start_two_more_at_once_make_one_cluster(cluster: Cluster) -> None:
+    before = host_snapshot()
+    kill_up_at(cluster, "namespaces, control groups")
+
+    with cluster.start("up") as first, cluster.start("up") as second:
+        outputs = first.communicate(timeout=300)[0], second.communicate(timeout=300)[0]
+
+    assert (first.returncode, second.returncode) == (0, 0), outputs
+    assert cluster.remember_namespaces() == 1
+    assert "0 healthy" not in cluster.run("status")
+    cluster.run("down")
+    assert_nothing_is_left(cluster, before)
+
+
+def test_down_without_a_cluster_is_no_error(cluster: Cluster) -> None:
+    before = host_snapshot()
+    cluster.run("down")
+    cluster.run("down")
+    assert {what: host_snapshot()[what] - before[what] for what in before} == {what: set() for what in before}
+
+
+def kill_up_at(cluster: Cluster, line: str) -> None:
+    with cluster.start("up") as process:
+        assert process.stdout is not None
+        said = []
+        for text in process.stdout:
+            said.append(text)
+            if line in text:
+                process.kill()
+                return
+        pytest.fail(f"`up` never said {line!r} but {said}")
