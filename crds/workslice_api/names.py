@@ -80,6 +80,7 @@ class Reason(StrEnum):
     MODEL_VOLUME_MISSING = "ModelVolumeMissing"
     PODS_REFUSED = "PodsRefused"
     NOT_STARTED = "NotStarted"
+    NOT_ANSWERING = "NotAnswering"
     # Scaling
     FIXED = "Fixed"
     STEADY = "Steady"

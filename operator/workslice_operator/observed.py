@@ -33,6 +33,8 @@ class PodFacts:
     created_at: datetime | None
     deleting: bool
     phase: str
+    started: bool
+    """Its startup probe has passed: the running engine has answered /health at least once."""
     ready: bool
     scheduled_at: datetime | None
     """When the scheduler placed it; None while it waits for a place."""
@@ -136,6 +138,7 @@ def pod_facts(raw: Mapping[str, Any]) -> PodFacts:
         created_at=_time(metadata.get("creationTimestamp")),
         deleting=metadata.get("deletionTimestamp") is not None,
         phase=status.get("phase", "Pending"),
+        started=bool(engine.get("started", False)),
         ready=conditions.get("Ready", {}).get("status") == "True",
         scheduled_at=_scheduled_at(spec, scheduled, metadata),
         unschedulable=scheduled.get("message", "") if scheduled.get("reason") == "Unschedulable" else "",

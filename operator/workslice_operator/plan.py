@@ -1,25 +1,34 @@
 """What to do about a pool: the one decision of the operator, pure. The same input gives the same bytes."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Final, Literal
+from typing import Any, Final
 
-from workslice_api.names import Reason
-from workslice_api.pool import WorkspacePoolStatus
+from workslice_api.names import ConditionType, Reason
+from workslice_api.pool import SliceStatus, WorkspacePool, WorkspacePoolStatus
+from workslice_api.profile import EngineSpec, WorkspaceProfile
+from workslice_api.quantity import duration_seconds
+from workslice_api.slices import slice_resource
+from workslice_operator import pool_conditions
+from workslice_operator.engine_conditions import engines_ready
+from workslice_operator.finding import Finding
+from workslice_operator.foreign_fields import foreign_fields
 from workslice_operator.installation import Installation
+from workslice_operator.next_look import next_look
 from workslice_operator.observed import Observed
+from workslice_operator.pool_events import EventNote, pool_events
+from workslice_operator.render.deployment import deployment
+from workslice_operator.render.disruption_budget import disruption_budget
+from workslice_operator.render.identity import selector_text
+from workslice_operator.render.network_policy import network_policy
+from workslice_operator.render.service import service
+from workslice_operator.scaling import Decision, count_replicas, decide
+from workslice_operator.slice_conditions import slices_granted
 
 RESYNC_SECONDS: Final = 300.0
-
-
-@dataclass(frozen=True)
-class EventNote:
-    """An Event to write about the pool. It is noted only when the status that it speaks of changes."""
-
-    type: Literal["Normal", "Warning"]
-    reason: Reason
-    message: str
+"""Every pool is looked at this often even if nothing happens."""
+_MAX_DRAINING: Final = 64
 
 
 @dataclass(frozen=True)
@@ -27,19 +36,139 @@ class Plan:
     """What the shell carries out, in this order: apply, events, status."""
 
     apply: tuple[Mapping[str, Any], ...]
-    """Manifests for server-side apply with FIELD_MANAGER, forced."""
+    """Manifests for server-side apply with FIELD_MANAGER, forced, in this order."""
     status: WorkspacePoolStatus
     """The whole new status. Anything but `queue_depth` that differs must be written at once: it holds the scaler's memory."""
     events: tuple[EventNote, ...]
+    """Already reduced to changes against the pool's present status."""
     requeue_after: float
     """Seconds until the pool must be looked at again even if nothing happens."""
 
 
 def plan(observed: Observed, installation: Installation, now: datetime) -> Plan:
     """Decide. `now` is timezone-aware."""
-    raise NotImplementedError
+    startup_timeout = _startup_timeout(observed.profile)
+    profile = pool_conditions.profile_ready(observed)
+    decision = _decision(observed, profile, startup_timeout, now)
+    manifests = _manifests(observed, profile, installation, decision.desired)
+    findings = _findings(observed, profile, decision, manifests, startup_timeout, now)
+    status = _status(observed, decision, findings, now)
+    return Plan(
+        apply=manifests,
+        status=status,
+        events=pool_events(observed.pool.status, status.conditions, decision),
+        requeue_after=min(RESYNC_SECONDS, next_look(observed, decision, startup_timeout, now)),
+    )
 
 
-def status_after_failed_apply(status: WorkspacePoolStatus, message: str, now: datetime) -> WorkspacePoolStatus:
-    """The planned status when the API refused a manifest: Degraded with the API's message."""
-    raise NotImplementedError
+def plan_after_failed_apply(planned: Plan, observed: Observed, message: str, now: datetime) -> Plan:
+    """The plan as it ends when the API refused one of its manifests: Degraded with the API's message, and an Event of it."""
+    refusal = Finding(
+        True, Reason.APPLY_FAILED, f"{message}; correct what it names in the pool, its profile or the namespace"
+    )
+    previous = observed.pool.status
+    conditions = pool_conditions.replaced(
+        planned.status.conditions,
+        previous.conditions,
+        ConditionType.DEGRADED,
+        refusal,
+        planned.status.observed_generation,
+        now,
+    )
+    known = any(one.type == ConditionType.DEGRADED and one.reason == refusal.reason for one in previous.conditions)
+    notes = () if known else (EventNote("Warning", refusal.reason, refusal.message),)
+    return replace(
+        planned,
+        status=planned.status.model_copy(update={"conditions": conditions}),
+        events=(*planned.events, *notes),
+    )
+
+
+def _startup_timeout(profile: WorkspaceProfile | None) -> float:
+    engine = profile.spec.engine if profile else EngineSpec()
+    return duration_seconds(engine.startup_timeout)
+
+
+def _decision(observed: Observed, profile: Finding, startup_timeout: float, now: datetime) -> Decision:
+    memory = observed.pool.status.scaling
+    if observed.conflict is not None:
+        return Decision(0, Reason.MODEL_OWNED_ELSEWHERE, "a pool in Conflict runs no replicas", memory)
+    current = observed.deployment.replicas if observed.deployment else None
+    if not profile.status:
+        message = "the number of replicas stays as it is until ProfileReady is True"
+        return Decision(current or 0, profile.reason, message, memory)
+    counts = count_replicas(observed.pods, current, startup_timeout, now)
+    return decide(observed.pool.spec, memory, counts, observed.signal, now)
+
+
+def _manifests(
+    observed: Observed, profile: Finding, installation: Installation, desired: int
+) -> tuple[Mapping[str, Any], ...]:
+    pool = observed.pool
+    if not profile.status or observed.profile is None:
+        # Without a profile that fits there is nothing to build from, and what runs must not be touched.
+        return ()
+    engines = deployment(pool, observed.profile, desired)
+    if observed.conflict is not None:
+        # Nothing new for a pool that may not serve; what an earlier claim left running goes.
+        return _not_taken((engines,), observed.taken_names) if observed.deployment else ()
+    # The policy comes first, so that no engine is ever open; the Deployment last, so that it finds everything in place.
+    return _not_taken(
+        (network_policy(pool, installation), service(pool), disruption_budget(pool), engines), observed.taken_names
+    )
+
+
+def _not_taken(manifests: Iterable[Mapping[str, Any]], taken: Iterable[str]) -> tuple[Mapping[str, Any], ...]:
+    names = frozenset(taken)
+    return tuple(one for one in manifests if f"{one['kind']}/{one['metadata']['name']}" not in names)
+
+
+def _findings(
+    observed: Observed,
+    profile: Finding,
+    decision: Decision,
+    manifests: Iterable[Mapping[str, Any]],
+    startup_timeout: float,
+    now: datetime,
+) -> dict[ConditionType, Finding]:
+    live = sum(pod.live for pod in observed.pods)
+    ours = next((one for one in manifests if one["kind"] == "Deployment"), None)
+    managed = observed.deployment.managed_fields if observed.deployment else ()
+    foreign = foreign_fields(managed, ours) if ours else ()
+    return {
+        ConditionType.PROFILE_READY: profile,
+        ConditionType.SLICES_GRANTED: slices_granted(observed, decision.desired),
+        ConditionType.ENGINES_READY: engines_ready(observed, decision.desired, startup_timeout, now),
+        ConditionType.SCALING: pool_conditions.scaling(decision, live),
+        ConditionType.DRAINING: pool_conditions.draining(observed),
+        ConditionType.DEGRADED: pool_conditions.degraded(observed, foreign),
+        ConditionType.CONFLICT: pool_conditions.conflict(observed),
+    }
+
+
+def _status(
+    observed: Observed, decision: Decision, findings: Mapping[ConditionType, Finding], now: datetime
+) -> WorkspacePoolStatus:
+    pool = observed.pool
+    live = [pod for pod in observed.pods if pod.live]
+    generation = pool.metadata.generation
+    return WorkspacePoolStatus(
+        observed_generation=generation,
+        replicas=len(live),
+        ready_replicas=sum(pod.ready for pod in live),
+        desired_replicas=decision.desired,
+        selector=selector_text(pool),
+        queue_depth=observed.signal.depth if observed.signal else None,
+        draining=sorted(pod.uid for pod in observed.pods if pod.deleting)[:_MAX_DRAINING],
+        slices=_slices(observed, decision.desired, sum(pod.scheduled for pod in live), pool),
+        scaling=decision.memory,
+        conditions=pool_conditions.as_conditions(findings, pool.status.conditions, generation, now),
+    )
+
+
+def _slices(observed: Observed, wanted: int, granted: int, pool: WorkspacePool) -> SliceStatus:
+    if observed.profile is None:
+        return SliceStatus(profile=pool.status.slices.profile, wanted=wanted, granted=granted)
+    spec = observed.profile.spec.slice
+    free = observed.inventory.free(slice_resource(spec.profiles[0]), spec.products) if observed.inventory else None
+    return SliceStatus(profile=spec.profiles[0], wanted=wanted, granted=granted, free=free)

@@ -1,0 +1,32 @@
+"""When a pool must be looked at again although no event may tell: windows that end, and things that the operator does not watch."""
+
+import math
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Final
+
+from workslice_api.quantity import duration_seconds
+from workslice_operator.observed import Observed
+from workslice_operator.scaling import Decision, is_starting
+
+_UNWATCHED_SECONDS: Final = 10.0
+"""Slices of other pools, volumes and quotas change without an event of this pool."""
+_SHORTEST_SECONDS: Final = 1.0
+
+
+def next_look(observed: Observed, decision: Decision, startup_timeout: float, now: datetime) -> float:
+    """Seconds from `now`, at least 1; infinite when only events can change anything."""
+    return max(_SHORTEST_SECONDS, min(_delays(observed, decision, startup_timeout, now), default=math.inf))
+
+
+def _delays(observed: Observed, decision: Decision, startup_timeout: float, now: datetime) -> Iterator[float]:
+    if decision.memory.lower_since:
+        window = timedelta(seconds=duration_seconds(observed.pool.spec.scaling.scale_down_window))
+        left = (datetime.fromisoformat(decision.memory.lower_since) + window - now).total_seconds()
+        yield left if left > 0 else _UNWATCHED_SECONDS
+    live = [pod for pod in observed.pods if pod.live]
+    if sum(pod.scheduled for pod in live) < decision.desired or observed.missing_volumes:
+        yield _UNWATCHED_SECONDS
+    for pod in live:
+        if pod.scheduled_at is not None and is_starting(pod, startup_timeout, now):
+            yield (pod.scheduled_at + timedelta(seconds=startup_timeout) - now).total_seconds()

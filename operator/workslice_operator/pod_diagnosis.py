@@ -1,0 +1,92 @@
+"""What is wrong with one engine pod that has its slice, as a reason and a sentence that says what to do next."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from workslice_api.names import ENGINE_CONTAINER, Reason
+from workslice_operator.last_words import last_words
+from workslice_operator.observed import ContainerExit, PodFacts
+
+_PULL: Final = ("ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError")
+_CREATE: Final = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError")
+_PROBE_SLACK: Final = 60.0
+"""Seconds by which a container that its startup probe killed may outlive the timeout."""
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """One finding about a pod."""
+
+    reason: Reason
+    message: str
+
+
+def diagnose(pod: PodFacts, namespace: str, startup_timeout: float, now: datetime) -> Diagnosis | None:
+    """The fault of a live pod that the scheduler has placed; None when there is none. `startup_timeout` in seconds."""
+    if pod.ready or not pod.live or pod.scheduled_at is None:
+        return None
+    if pod.waiting_reason in _PULL:
+        return Diagnosis(
+            Reason.IMAGE_PULL_FAILED,
+            f"{pod.name} cannot pull its image: {_first_line(pod.waiting_message) or pod.waiting_reason}; check engine.image of "
+            "the profile, and template.imagePullSecrets of the pool if the registry wants a login",
+        )
+    if pod.waiting_reason in _CREATE:
+        return Diagnosis(
+            Reason.ENGINE_FAILED,
+            f"the container of {pod.name} cannot be made: {_first_line(pod.waiting_message) or pod.waiting_reason}; create what "
+            "it names, or correct template of the pool",
+        )
+    if pod.last_exit is not None:
+        return _exit_diagnosis(pod, pod.last_exit, namespace, startup_timeout)
+    if pod.started:
+        return Diagnosis(
+            Reason.NOT_ANSWERING,
+            f"{pod.name} was ready and no longer answers /health: it is overloaded or hung, or its node is gone; {_logs(pod, namespace)}",
+        )
+    if (now - pod.scheduled_at).total_seconds() >= startup_timeout:
+        return _timed_out(pod, namespace, startup_timeout)
+    return None
+
+
+def _exit_diagnosis(pod: PodFacts, ended: ContainerExit, namespace: str, startup_timeout: float) -> Diagnosis:
+    if ended.reason == "OOMKilled":
+        return Diagnosis(
+            Reason.OUT_OF_MEMORY,
+            f"{pod.name} was killed because it used more host memory than its limit of {pod.memory_limit or 'none'}: raise "
+            "memory.host of the profile, or lower memory.kvCache if the engine keeps its cache in host memory",
+        )
+    if _killed_by_startup_probe(ended, startup_timeout):
+        return _timed_out(pod, namespace, startup_timeout)
+    said = last_words(ended.message)
+    if said.advice:
+        return Diagnosis(Reason.ENGINE_FAILED, f"{pod.name} ended: {said.line}; {said.advice}")
+    line = f": {said.line}" if said.line else ""
+    return Diagnosis(
+        Reason.CRASH_LOOPING,
+        f"{pod.name} ended with exit code {ended.exit_code}{line}; {_logs(pod, namespace, previous=True)}",
+    )
+
+
+def _killed_by_startup_probe(ended: ContainerExit, startup_timeout: float) -> bool:
+    if ended.started_at is None or ended.finished_at is None:
+        return False
+    lived = (ended.finished_at - ended.started_at).total_seconds()
+    return startup_timeout - 5 <= lived <= startup_timeout + _PROBE_SLACK
+
+
+def _timed_out(pod: PodFacts, namespace: str, startup_timeout: float) -> Diagnosis:
+    return Diagnosis(
+        Reason.START_TIMED_OUT,
+        f"{pod.name} did not answer /health within {startup_timeout:g} s: raise engine.startupTimeout of the profile if the model "
+        f"only loads slowly, else {_logs(pod, namespace)}",
+    )
+
+
+def _logs(pod: PodFacts, namespace: str, previous: bool = False) -> str:
+    return f"see kubectl -n {namespace} logs {pod.name} -c {ENGINE_CONTAINER}{' --previous' if previous else ''}"
+
+
+def _first_line(text: str) -> str:
+    return text.strip().partition("\n")[0][:300]

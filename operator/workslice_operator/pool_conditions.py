@@ -1,0 +1,133 @@
+"""The conditions of a pool. Every one is always present; Ready is derived from the others."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+from workslice_api.base import Condition
+from workslice_api.conditions import condition, merge_conditions
+from workslice_api.names import ConditionType, Reason
+from workslice_operator.finding import Finding
+from workslice_operator.observed import Observed
+from workslice_operator.scaling import Decision
+
+
+def profile_ready(observed: Observed) -> Finding:
+    """ProfileReady: whether the pool may be built from its profile as both stand now."""
+    name = observed.pool.spec.profile_ref.name
+    profile = observed.profile
+    if profile is None and observed.profile_error:
+        return Finding(
+            False,
+            Reason.PROFILE_INVALID,
+            f"WorkspaceProfile {name} cannot be used: {observed.profile_error}; correct it",
+        )
+    if profile is None:
+        message = f"WorkspaceProfile {name} does not exist: create it or correct spec.profileRef; running engines stay as they are"
+        return Finding(False, Reason.PROFILE_NOT_FOUND, message)
+    engine, workspace, request_class = profile.spec.engine, profile.spec.workspace, observed.pool.spec.request_class
+    if engine.batched_tokens < workspace.max_concurrent:
+        message = (
+            f"WorkspaceProfile {name} has engine.batchedTokens {engine.batched_tokens} below workspace.maxConcurrent "
+            f"{workspace.max_concurrent}, which vLLM refuses: raise the first or lower the second"
+        )
+        return Finding(False, Reason.PROFILE_INVALID, message)
+    if request_class.max_total_tokens > workspace.max_tokens:
+        message = (
+            f"requestClass {request_class.name} takes requests of {request_class.max_total_tokens} tokens, but WorkspaceProfile {name} "
+            f"has a context of {workspace.max_tokens}: lower requestClass.maxTotalTokens, or raise workspace.maxTokens of the profile"
+        )
+        return Finding(False, Reason.CLASS_EXCEEDS_CONTEXT, message)
+    return Finding(True, Reason.PROFILE_FOUND, f"WorkspaceProfile {name} fits")
+
+
+def conflict(observed: Observed) -> Finding:
+    """Conflict: whether another namespace owns one of the pool's model names."""
+    found = observed.conflict
+    if found is None:
+        return Finding(False, Reason.MODEL_OWNED, "the model's names belong to this namespace")
+    owner = (
+        f"pool {found.owner_namespace}/{found.owner_pool}" if found.owner_pool else f"namespace {found.owner_namespace}"
+    )
+    message = (
+        f"the model name {found.model} belongs to {owner}, so this pool serves nothing: choose another model name or alias, "
+        "or deploy the pool in that namespace"
+    )
+    return Finding(True, Reason.MODEL_OWNED_ELSEWHERE, message)
+
+
+def scaling(decision: Decision, live: int) -> Finding:
+    """Scaling: True while the pool moves to another size, Unknown while demand is."""
+    if decision.reason is Reason.SIGNAL_UNKNOWN:
+        return Finding(None, decision.reason, decision.message)
+    if decision.reason in (Reason.SCALED_UP, Reason.SCALED_DOWN) or live == decision.desired:
+        return Finding(live != decision.desired, decision.reason, decision.message)
+    reason = Reason.SCALED_UP if live < decision.desired else Reason.SCALED_DOWN
+    return Finding(True, reason, f"from {live} to {decision.desired}: {decision.message}")
+
+
+def draining(observed: Observed) -> Finding:
+    """Draining: whether replicas are going and finish their requests."""
+    going = sorted(pod.name for pod in observed.pods if pod.deleting)
+    if not going:
+        return Finding(False, Reason.NOT_DRAINING, "no replica is going")
+    listed = ", ".join(going[:5]) + (f" and {len(going) - 5} more" if len(going) > 5 else "")
+    timeout = observed.pool.spec.drain.timeout
+    return Finding(True, Reason.REPLICAS_TERMINATING, f"finishing their requests, for at most {timeout}: {listed}")
+
+
+def degraded(observed: Observed, foreign: Sequence[str]) -> Finding:
+    """Degraded: whether the children are not quite what the operator made."""
+    if observed.taken_names:
+        message = (
+            f"{', '.join(observed.taken_names)} exists and is not this pool's: delete or rename it, or rename the pool"
+        )
+        return Finding(True, Reason.NAME_TAKEN, message)
+    if foreign:
+        listed = "; ".join(foreign[:10])
+        message = (
+            f"the engine Deployment has fields that others added, which Workslice leaves alone: {listed}; remove them, or delete "
+            "the Deployment to have it made anew; use template of the pool and engine.env of the profile instead"
+        )
+        return Finding(True, Reason.FOREIGN_FIELDS, message)
+    return Finding(False, Reason.AS_EXPECTED, "the children are as Workslice made them")
+
+
+def ready(parts: Mapping[ConditionType, Finding]) -> Finding:
+    """Ready: ProfileReady, SlicesGranted and EnginesReady are True and there is no Conflict."""
+    if parts[ConditionType.CONFLICT].status:
+        return Finding(False, Reason.POOL_NOT_READY, f"Conflict: {parts[ConditionType.CONFLICT].message}")
+    needed = (ConditionType.PROFILE_READY, ConditionType.SLICES_GRANTED, ConditionType.ENGINES_READY)
+    missing = [f"{one}: {parts[one].message}" for one in needed if parts[one].status is not True]
+    if missing:
+        return Finding(False, Reason.POOL_NOT_READY, " | ".join(missing))
+    return Finding(True, Reason.POOL_READY, parts[ConditionType.ENGINES_READY].message)
+
+
+def as_conditions(
+    findings: Mapping[ConditionType, Finding], previous: Sequence[Condition], generation: int, now: datetime
+) -> list[Condition]:
+    """The findings as conditions, with Ready first and the transition times of those that did not change."""
+    ordered = {ConditionType.READY: ready(findings), **findings}
+    stamp = rfc3339(now)
+    current = [
+        condition(type_, one.status, one.reason, one.message, generation, stamp) for type_, one in ordered.items()
+    ]
+    return merge_conditions(previous, current)
+
+
+def rfc3339(now: datetime) -> str:
+    """The time as Kubernetes writes it: UTC, whole seconds."""
+    return now.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def replaced(
+    conditions: Sequence[Condition],
+    previous: Sequence[Condition],
+    type_: ConditionType,
+    finding: Finding,
+    generation: int,
+    now: datetime,
+) -> list[Condition]:
+    """The conditions with one of them set anew; `previous` gives the transition times."""
+    fresh = condition(type_, finding.status, finding.reason, finding.message, generation, rfc3339(now))
+    return merge_conditions(previous, [fresh if one.type == type_ else one for one in conditions])

@@ -1,0 +1,65 @@
+"""Which Events a change of a pool's status is worth: each is noted once, when the condition that it speaks of changes."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from workslice_api.base import Condition
+from workslice_api.conditions import find_condition
+from workslice_api.names import ConditionType, Reason
+from workslice_api.pool import WorkspacePoolStatus
+from workslice_operator.scaling import Decision
+
+_FAULT_STATUS: Final = {
+    ConditionType.PROFILE_READY: "False",
+    ConditionType.SLICES_GRANTED: "False",
+    ConditionType.ENGINES_READY: "False",
+    ConditionType.DEGRADED: "True",
+    ConditionType.CONFLICT: "True",
+}
+_NO_FAULT: Final = (Reason.STARTING, Reason.NOT_STARTED)
+_SCALED: Final = (Reason.SCALED_UP, Reason.SCALED_DOWN, Reason.FIXED, Reason.LIMITED_BY_MAXIMUM)
+
+
+@dataclass(frozen=True)
+class EventNote:
+    """An Event to write about the pool."""
+
+    type: Literal["Normal", "Warning"]
+    reason: Reason
+    message: str
+
+
+def pool_events(
+    previous: WorkspacePoolStatus, conditions: Sequence[Condition], decision: Decision
+) -> tuple[EventNote, ...]:
+    """Events of this change."""
+    return (*_scaled(previous, decision), *_faults(previous, conditions), *_became_ready(previous, conditions))
+
+
+def _scaled(previous: WorkspacePoolStatus, decision: Decision) -> Iterator[EventNote]:
+    before = previous.desired_replicas
+    if decision.reason in _SCALED and before != decision.desired:
+        reason = Reason.SCALED_UP if decision.desired > before else Reason.SCALED_DOWN
+        yield EventNote("Normal", reason, f"from {before} to {decision.desired} replicas: {decision.message}")
+
+
+def _faults(previous: WorkspacePoolStatus, conditions: Sequence[Condition]) -> Iterator[EventNote]:
+    for type_, fault in _FAULT_STATUS.items():
+        now, before = find_condition(conditions, type_), find_condition(previous.conditions, type_)
+        if now is None or now.status != fault or now.reason in _NO_FAULT:
+            continue
+        known = before is not None and before.status == fault and before.reason == now.reason
+        # What others added is worth an Event each time that the list changes; other messages hold counts that move.
+        same = known and (now.reason != Reason.FOREIGN_FIELDS or before is None or before.message == now.message)
+        if not same:
+            yield EventNote("Warning", Reason(now.reason), now.message)
+
+
+def _became_ready(previous: WorkspacePoolStatus, conditions: Sequence[Condition]) -> Iterator[EventNote]:
+    now, before = (
+        find_condition(conditions, ConditionType.READY),
+        find_condition(previous.conditions, ConditionType.READY),
+    )
+    if now is not None and now.status == "True" and (before is None or before.status != "True"):
+        yield EventNote("Normal", Reason.POOL_READY, now.message)

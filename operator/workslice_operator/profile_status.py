@@ -1,0 +1,47 @@
+"""The status of a WorkspaceProfile: whether the cluster has its slices, and which pools use it. Pure."""
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Final
+
+from workslice_api.conditions import condition, merge_conditions
+from workslice_api.names import ConditionType, Reason
+from workslice_api.pool import WorkspacePool
+from workslice_api.profile import WorkspaceProfile, WorkspaceProfileStatus
+from workslice_api.slices import slice_name, slice_resource
+from workslice_operator.finding import Finding
+from workslice_operator.pool_conditions import rfc3339
+from workslice_operator.slice_inventory import SliceInventory
+
+_MAX_POOLS: Final = 256
+
+
+def profile_status(
+    profile: WorkspaceProfile, pools: Iterable[WorkspacePool], inventory: SliceInventory | None, now: datetime
+) -> WorkspaceProfileStatus:
+    """The status as of `now`; `pools` may be all pools of the cluster."""
+    users = sorted(pool.key for pool in pools if pool.spec.profile_ref.name == profile.metadata.name)
+    finding = _accepted(profile, inventory)
+    generation = profile.metadata.generation
+    fresh = condition(ConditionType.ACCEPTED, finding.status, finding.reason, finding.message, generation, rfc3339(now))
+    return WorkspaceProfileStatus(
+        observed_generation=generation,
+        pools=users[:_MAX_POOLS],
+        pool_count=len(users),
+        conditions=merge_conditions(profile.status.conditions, [fresh]),
+    )
+
+
+def _accepted(profile: WorkspaceProfile, inventory: SliceInventory | None) -> Finding:
+    wanted, products = profile.spec.slice.profiles[0], profile.spec.slice.products
+    where = f" on {' or '.join(products)}" if products else ""
+    if inventory is None:
+        return Finding(None, Reason.SLICES_UNKNOWN, "the nodes could not be read; the operator tries again")
+    if inventory.exists(slice_resource(wanted), products):
+        return Finding(True, Reason.VALID, f"the cluster has {wanted} slices{where}")
+    kinds = ", ".join(slice_name(one) for one in inventory.resources()) or "none"
+    message = (
+        f"no node has {wanted} slices{where} (in the cluster: {kinds}): change slice of the profile, repartition a GPU, or add a "
+        "node; pools of this profile wait until then"
+    )
+    return Finding(False, Reason.SLICE_NOT_IN_CLUSTER, message)

@@ -1,0 +1,35 @@
+"""The pool's Deployment."""
+
+import math
+from typing import Any, Final
+
+from workslice_api.pool import WorkspacePool
+from workslice_api.profile import WorkspaceProfile
+from workslice_api.quantity import duration_seconds
+from workslice_operator.render.identity import child_metadata, engine_selector
+from workslice_operator.render.pod_template import pod_template
+from workslice_operator.render.termination import termination
+
+_DEADLINE_RESERVE: Final = 60
+
+
+def deployment(pool: WorkspacePool, profile: WorkspaceProfile, replicas: int) -> dict[str, Any]:
+    """Manifest with that many replicas."""
+    ending = termination(pool.spec.drain.timeout, profile.spec.engine.version)
+    startup = math.ceil(duration_seconds(profile.spec.engine.startup_timeout))
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": child_metadata(pool),
+        "spec": {
+            "replicas": replicas,
+            "revisionHistoryLimit": 3,
+            "minReadySeconds": 0,
+            # A new replica waits until an old one has drained and given its slice back.
+            "progressDeadlineSeconds": startup + ending.grace_period + _DEADLINE_RESERVE,
+            "selector": {"matchLabels": engine_selector(pool)},
+            # Slices are scarce: a surge pod would wait for ever for the slice that the old pod holds.
+            "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}},
+            "template": pod_template(pool, profile),
+        },
+    }

@@ -1,0 +1,138 @@
+"""The engine pod: one vLLM on one slice, locked down to the `restricted` Pod Security level.
+
+Only fields whose documentation says "Rolls" may reach it: any change of the template replaces every replica.
+"""
+
+from typing import Any, Final
+
+from workslice_api import names
+from workslice_api.pool import WorkspacePool
+from workslice_api.profile import WorkspaceProfile
+from workslice_api.quantity import duration_seconds
+from workslice_api.slices import slice_resource
+from workslice_operator.model_source import MOUNT_PATH, locate_model
+from workslice_operator.render.engine_args import engine_args
+from workslice_operator.render.identity import engine_selector
+from workslice_operator.render.placement import merged_affinity
+from workslice_operator.render.probes import engine_probes
+from workslice_operator.render.termination import termination
+
+_USER: Final = 65532
+_TMP: Final = "workslice-tmp"
+_SHM: Final = "workslice-shm"
+_MODEL: Final = "workslice-model"
+_VERSION_LABEL: Final = "app.kubernetes.io/version"
+
+
+def pod_template(pool: WorkspacePool, profile: WorkspaceProfile) -> dict[str, Any]:
+    """The Deployment's pod template."""
+    template = pool.spec.template
+    ending = termination(pool.spec.drain.timeout, profile.spec.engine.version)
+    spec: dict[str, Any] = {
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": _USER,
+            "runAsGroup": _USER,
+            "fsGroup": _USER,
+            "fsGroupChangePolicy": "OnRootMismatch",
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "terminationGracePeriodSeconds": ending.grace_period,
+        "containers": [_engine(pool, profile, ending.pre_stop)],
+        "volumes": _volumes(pool, profile),
+        "affinity": merged_affinity(template.affinity, profile.spec.slice.products),
+        "nodeSelector": dict(sorted(template.node_selector.items())),
+        "tolerations": [one.to_wire() for one in template.tolerations],
+        "imagePullSecrets": [one.to_wire() for one in template.image_pull_secrets],
+        "priorityClassName": template.priority_class_name,
+        "schedulerName": template.scheduler_name,
+        "runtimeClassName": template.runtime_class_name,
+        "serviceAccountName": template.service_account_name,
+    }
+    metadata = {
+        "labels": {
+            **template.labels,
+            **engine_selector(pool),
+            names.MANAGED_BY_LABEL: names.MANAGED_BY,
+            names.PROFILE_LABEL: pool.spec.profile_ref.name,
+            _VERSION_LABEL: profile.spec.engine.version.replace("+", "_"),
+        },
+        "annotations": dict(sorted(template.annotations.items())),
+    }
+    return {"metadata": _without_empty(metadata), "spec": _without_empty(spec)}
+
+
+def _engine(pool: WorkspacePool, profile: WorkspaceProfile, pre_stop: int) -> dict[str, Any]:
+    return {
+        "name": names.ENGINE_CONTAINER,
+        "image": profile.spec.engine.image,
+        "args": engine_args(pool, profile),
+        "env": _environment(pool, profile),
+        "ports": [{"name": names.ENGINE_PORT_NAME, "containerPort": names.ENGINE_PORT, "protocol": "TCP"}],
+        "resources": _resources(profile),
+        **engine_probes(duration_seconds(profile.spec.engine.startup_timeout)),
+        "lifecycle": {"preStop": {"sleep": {"seconds": pre_stop}}},
+        # The end of vLLM's log is where it says what is wrong; the pool's conditions quote it.
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        "volumeMounts": _mounts(pool, profile),
+    }
+
+
+def _environment(pool: WorkspacePool, profile: WorkspaceProfile) -> list[dict[str, Any]]:
+    location = locate_model(profile.spec.model.source)
+    ours: dict[str, dict[str, Any]] = {
+        # The user has no entry in the image's passwd file and the root file system is read-only: caches go to /tmp, and
+        # libraries that ask for the user's name find one.
+        "HOME": {"value": "/tmp"},
+        "USER": {"value": "workslice"},
+        "HF_HOME": {"value": "/tmp/huggingface"},
+        "VLLM_NO_USAGE_STATS": {"value": "1"},
+        "DO_NOT_TRACK": {"value": "1"},
+    }
+    if not location.hub:
+        ours["HF_HUB_OFFLINE"] = {"value": "1"}
+    secret = pool.spec.template.model_secret_ref
+    if secret is not None:
+        ours["HF_TOKEN"] = {"valueFrom": {"secretKeyRef": secret.to_wire()}}
+    theirs = {one.name: {"value": one.value} for one in profile.spec.engine.env}
+    return [{"name": name, **source} for name, source in {**ours, **theirs}.items()]
+
+
+def _resources(profile: WorkspaceProfile) -> dict[str, Any]:
+    host, cpu = profile.spec.memory.host, profile.spec.cpu
+    limits = {"memory": host, slice_resource(profile.spec.slice.profiles[0]): "1"}
+    if cpu.limit is not None:
+        limits["cpu"] = cpu.limit
+    return {"requests": {"cpu": cpu.request, "memory": host}, "limits": limits}
+
+
+def _volumes(pool: WorkspacePool, profile: WorkspaceProfile) -> list[dict[str, Any]]:
+    volumes: list[dict[str, Any]] = [
+        {"name": _TMP, "emptyDir": {}},
+        {"name": _SHM, "emptyDir": {"medium": "Memory", "sizeLimit": "1Gi"}},
+    ]
+    claim = locate_model(profile.spec.model.source).claim
+    if claim is not None:
+        volumes.append({"name": _MODEL, "persistentVolumeClaim": {"claimName": claim, "readOnly": True}})
+    return [*volumes, *pool.spec.template.volumes]
+
+
+def _mounts(pool: WorkspacePool, profile: WorkspaceProfile) -> list[dict[str, Any]]:
+    mounts: list[dict[str, Any]] = [
+        {"name": _TMP, "mountPath": "/tmp"},
+        {"name": _SHM, "mountPath": "/dev/shm"},
+    ]
+    if locate_model(profile.spec.model.source).claim is not None:
+        mounts.append({"name": _MODEL, "mountPath": MOUNT_PATH, "readOnly": True})
+    return [*mounts, *pool.spec.template.volume_mounts]
+
+
+def _without_empty(fields: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value not in (None, {}, [])}
