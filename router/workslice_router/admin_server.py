@@ -1,0 +1,135 @@
+"""The admin port: /metrics, /healthz, /readyz and /state. A small HTTP server of its own, so that probes never wait behind requests."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from workslice_router.metrics import Metrics
+from workslice_router.routing_table import RoutingTable
+from workslice_router.state_document import StateDocument
+
+_LONGEST_HEAD: Final = 8192
+_HEAD_SECONDS: Final = 10.0
+_STATUS: Final = {
+    200: "OK",
+    400: "Bad Request",
+    404: "Not Found",
+    405: "Method Not Allowed",
+    503: "Service Unavailable",
+}
+_TEXT: Final = "text/plain; charset=utf-8"
+_METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+
+
+@dataclass
+class Lifecycle:
+    """Where the router stands in its life."""
+
+    shutting_down: bool = False
+    """It finishes what it has and wants no more."""
+
+
+@dataclass(frozen=True)
+class _Answer:
+    status: int
+    body: bytes
+    type: str = _TEXT
+
+
+class _Admin:
+    def __init__(
+        self, table: RoutingTable, metrics: Metrics, lifecycle: Lifecycle, name: str, clock: Callable[[], float]
+    ) -> None:
+        self._table = table
+        self._metrics = metrics
+        self._lifecycle = lifecycle
+        self._clock = clock
+        self._state = StateDocument(table, name)
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One connection: a request and its answer at a time."""
+        with contextlib.suppress(OSError, TimeoutError, asyncio.IncompleteReadError):
+            try:
+                while await self._serve_one(reader, writer):
+                    pass
+            finally:
+                writer.close()
+
+    async def _serve_one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        try:
+            async with asyncio.timeout(_HEAD_SECONDS * 6):
+                head = await reader.readuntil(b"\r\n\r\n")
+        except asyncio.LimitOverrunError:
+            writer.write(_framed(_Answer(400, b"the request's head is too large\n"), False, True))
+            return False
+        line, _, headers = head.partition(b"\r\n")
+        parts = line.split(b" ")
+        if len(parts) != 3 or not parts[2].startswith(b"HTTP/1."):
+            writer.write(_framed(_Answer(400, b"not HTTP/1\n"), False, True))
+            return False
+        method, target = parts[0], parts[1].split(b"?")[0]
+        lowered = headers.lower()
+        keep = parts[2] == b"HTTP/1.1" and b"connection: close" not in lowered
+        if method not in (b"GET", b"HEAD"):
+            answer, keep = _Answer(405, b"use GET\n"), False  # an unread body would be taken for the next request
+        else:
+            answer = await self._answer(target)
+        keep = keep and b"content-length:" not in lowered and b"transfer-encoding:" not in lowered
+        writer.write(_framed(answer, keep, method != b"HEAD"))
+        await writer.drain()
+        return keep
+
+    async def _answer(self, target: bytes) -> _Answer:
+        match target:
+            case b"/healthz":
+                return _Answer(200, b"ok\n")
+            case b"/readyz":
+                return self._readiness()
+            case b"/state":
+                for _ in self._state.refresh(self._clock()):
+                    await asyncio.sleep(0)
+                return _Answer(200, self._state.render(), "application/json")
+            case b"/metrics":
+                pieces = []
+                for piece in self._metrics.render(self._table, self._clock()):
+                    pieces.append(piece)
+                    await asyncio.sleep(0)
+                return _Answer(200, "".join(pieces).encode(), _METRICS_TYPE)
+            case _:
+                return _Answer(404, b"there are /metrics, /healthz, /readyz and /state\n")
+
+    def _readiness(self) -> _Answer:
+        if self._lifecycle.shutting_down:
+            return _Answer(503, b"shutting down\n")
+        if not self._table.synced:
+            return _Answer(
+                503, b"has not seen all pools yet: is the Kubernetes API reachable and are the CRDs installed?\n"
+            )
+        return _Answer(200, b"ok\n")
+
+
+async def start_admin_server(
+    host: str,
+    port: int,
+    *,
+    name: str,
+    table: RoutingTable,
+    metrics: Metrics,
+    lifecycle: Lifecycle,
+    clock: Callable[[], float],
+) -> asyncio.Server:
+    """Listen; `clock` is the one that admission uses. The server runs until it is closed."""
+    admin = _Admin(table, metrics, lifecycle, name, clock)
+    return await asyncio.start_server(admin.serve, host, port, limit=_LONGEST_HEAD)
+
+
+def _framed(answer: _Answer, keep: bool, with_body: bool) -> bytes:
+    head = (
+        f"HTTP/1.1 {answer.status} {_STATUS[answer.status]}\r\ncontent-type: {answer.type}\r\n"
+        f"content-length: {len(answer.body)}\r\nconnection: {'keep-alive' if keep else 'close'}\r\n"
+    )
+    if answer.status == 405:
+        head += "allow: GET, HEAD\r\n"
+    return head.encode() + b"\r\n" + (answer.body if with_body else b"")
