@@ -13,7 +13,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "misspelt section": ({"routers": {"replicas": 2}}, "routers"),
     "no routers": ({"router": {"replicas": 0}}, "/router/replicas"),
     "text for a number": ({"router": {"replicas": "two"}}, "/router/replicas"),
-    "negative drain": ({"router": {"drainTimeout": -1}}, "/router/drainTimeout"),
+    "no drain time": ({"router": {"drainTimeout": 0}}, "/router/drainTimeout"),
     "unknown log level": ({"operator": {"logLevel": "loud"}}, "/operator/logLevel"),
     "unknown service type": ({"router": {"service": {"type": "ExternalName"}}}, "/router/service/type"),
     "owner that is no namespace": ({"modelOwners": {"tiny": "Team A"}}, "/modelOwners/tiny"),

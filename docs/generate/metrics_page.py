@@ -13,7 +13,8 @@ INTRODUCTION = f"""# Metrics
 
 Both programs serve the Prometheus text format at `/metrics`: the operator on port {names.OPERATOR_METRICS_PORT}, every router on its
 admin port {names.ROUTER_ADMIN_PORT}. The chart's NetworkPolicies keep those ports closed until the value
-`networkPolicy.monitoringNamespaceSelector` names the namespaces that may read them. The engines' own `vllm:` metrics stay on the engines.
+`networkPolicy.monitoringNamespaceSelector` names the namespaces that may read them. The engines' own `vllm:` metrics stay on the engines. The operator
+also exports the `process_` metrics of its own process.
 """
 
 
@@ -39,7 +40,7 @@ class Metric(Protocol):
 
 def render_metrics_page() -> str:
     """The page as Markdown."""
-    router = f"\n## Router\n\n{_table(router_metrics.METRICS)}"
+    router = f"\n## Router\n\n{_table(router_metrics.DEFINITIONS)}"
     return f"{INTRODUCTION}{router}\n## Operator\n\n{_table(operator_metrics.METRICS)}"
 
 
