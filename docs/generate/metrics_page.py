@@ -13,8 +13,8 @@ INTRODUCTION = f"""# Metrics
 
 Both programs serve the Prometheus text format at `/metrics`: the operator on port {names.OPERATOR_METRICS_PORT}, every router on its
 admin port {names.ROUTER_ADMIN_PORT}. The chart's NetworkPolicies keep those ports closed until the value
-`networkPolicy.monitoringNamespaceSelector` names the namespaces that may read them. The engines' own `vllm:` metrics stay on the engines. The operator
-also exports the `process_` metrics of its own process.
+`networkPolicy.monitoringNamespaceSelector` names the namespaces that may read them. The operator also exports the `process_` metrics of
+its own process. The engines' own `vllm:` metrics stay on the engines.
 """
 
 
