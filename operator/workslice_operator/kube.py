@@ -8,6 +8,7 @@ import json
 import logging
 import os
 from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
@@ -26,6 +27,19 @@ _APPLY = "application/apply-patch+yaml"
 _MERGE = "application/merge-patch+json"
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Credentials:
+    """How to reach the API, for a second client in this process (kopf's)."""
+
+    server: str
+    ca_file: str | None
+    verify: bool
+    authorization: str | None
+    """Value of the Authorization header."""
+    certificate_file: str | None
+    key_file: str | None
 
 
 class KubeUnconfigured(Exception):
@@ -62,6 +76,30 @@ class KubeClient:
     def __init__(self, configuration: Configuration, rest: RESTClientObject) -> None:
         self._configuration = configuration
         self._rest = rest
+
+    async def credentials(self) -> Credentials:
+        """The present credentials; ask again when they are refused, since tokens expire."""
+        configuration = self._configuration
+        return Credentials(
+            server=configuration.host,
+            ca_file=configuration.ssl_ca_cert,
+            verify=configuration.verify_ssl,
+            authorization=(await self._authorization()).get("authorization"),
+            certificate_file=configuration.cert_file,
+            key_file=configuration.key_file,
+        )
+
+    async def served(self, api_version: str) -> frozenset[str]:
+        """Plural names of the kinds that the API serves in a group and version; empty when it serves none."""
+        group = api_version.split("/", maxsplit=1)[0]
+        try:
+            groups = await self._request("GET", "/apis")
+            if group not in (one["name"] for one in groups["groups"]):
+                return frozenset()
+            kinds = await self._request("GET", f"/apis/{api_version}")
+        except NotFound:
+            return frozenset()
+        return frozenset(one["name"] for one in kinds["resources"])
 
     async def get(self, resource: Resource, namespace: str, name: str) -> Object | None:
         """See kube_api.Kube."""
@@ -124,9 +162,7 @@ class KubeClient:
         url = self._configuration.host + path + (f"?{urlencode(query)}" if query else "")
         headers = {"Accept": "application/json", "Content-Type": content_type, "User-Agent": FIELD_MANAGER}
         try:
-            # Asked for at every request: it reads the service account's token again when that is a minute old.
-            auth: dict[str, Any] = dict(await self._configuration.auth_settings())
-            headers |= {setting["key"]: setting["value"] for setting in auth.values()}
+            headers |= await self._authorization()
             response = await self._rest.request(  # type: ignore[no-untyped-call]
                 method, url, headers=headers, body=body, _request_timeout=REQUEST_TIMEOUT
             )
@@ -138,6 +174,11 @@ class KubeClient:
         document = json.loads(content)
         assert isinstance(document, dict)
         return document
+
+    async def _authorization(self) -> dict[str, str]:
+        """Asked for at every request: it reads the service account's token again when that is a minute old."""
+        settings: dict[str, Any] = dict(await self._configuration.auth_settings())
+        return {one["key"]: one["value"] for one in settings.values()}
 
 
 def _message(content: bytes, status: int) -> str:

@@ -1,0 +1,54 @@
+import pytest
+
+from workslice_api.conditions import condition
+from workslice_api.pool import ScalingMemory, SliceStatus, WorkspacePoolStatus
+from workslice_operator.status_urgency import Urgency, urgency
+
+NOW = "2026-01-01T00:00:00Z"
+STORED = WorkspacePoolStatus(
+    desired_replicas=2,
+    queue_depth=3,
+    slices=SliceStatus(profile="1g.10gb", wanted=2, granted=2, free=1),
+    scaling=ScalingMemory(desired=2),
+    conditions=[condition("Ready", True, "PoolReady", "2 of 2 replicas are ready", 1, NOW)],
+)
+
+
+def changed(**fields: object) -> Urgency:
+    return urgency(STORED, STORED.model_copy(update=fields))
+
+
+def test_an_equal_status_is_not_written() -> None:
+    assert changed() is Urgency.NOTHING
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"queue_depth": 9},
+        {"queue_depth": None},
+        {"slices": SliceStatus(profile="1g.10gb", wanted=2, granted=2, free=0)},
+        {"scaling": ScalingMemory(desired=2, lower_since=NOW, highest_since=1)},
+        {"conditions": [condition("Ready", True, "PoolReady", "1 of 3 replicas are ready", 1, NOW)]},
+    ],
+    ids=["depth", "depth unknown", "free slices", "pending scale-down", "figures in a message"],
+)
+def test_numbers_can_wait(fields: dict[str, object]) -> None:
+    assert changed(**fields) is Urgency.NUMBERS
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"desired_replicas": 3},
+        {"ready_replicas": 1},
+        {"observed_generation": 2},
+        {"draining": ["uid"]},
+        {"scaling": ScalingMemory(desired=1)},
+        {"conditions": [condition("Ready", False, "PoolNotReady", "2 of 2 replicas are ready", 1, NOW)]},
+        {"conditions": [condition("Ready", True, "PoolReady", "something else happened", 1, NOW)]},
+    ],
+    ids=["desired", "ready", "generation", "draining", "scaling", "condition", "message"],
+)
+def test_decisions_are_written_at_once(fields: dict[str, object]) -> None:
+    assert changed(**fields) is Urgency.DECISION

@@ -1,0 +1,97 @@
+"""Demand from the routers, without I/O: which routers there are, the sum of what they report, which pools it concerns."""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from workslice_api.names import ROUTER_ADMIN_PORT_NAME
+from workslice_api.pool import Scaling, WorkspacePoolStatus
+from workslice_api.state import RouterState
+from workslice_operator.observed import QueueSignal
+
+NUMBERS_SECONDS: Final = 30.0
+"""Queue numbers reach a pool's status at most this often."""
+
+
+@dataclass(frozen=True)
+class RouterEndpoint:
+    """Where one router serves /state, and what its EndpointSlice says of it."""
+
+    host: str
+    port: int
+    ready: bool
+    terminating: bool
+
+    @property
+    def url(self) -> str:
+        """URL of the state document."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{host}:{self.port}/state"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What asking one router came to."""
+
+    endpoint: RouterEndpoint
+    state: RouterState | None
+    """None: it did not answer in time, or with something else than a state document."""
+    refused: bool = False
+    """Nothing listened there: no router process runs."""
+
+    @property
+    def absent(self) -> bool:
+        """It can hold no requests that anyone could count: gone while terminating, or not (yet) running at all."""
+        endpoint = self.endpoint
+        return self.state is None and (endpoint.terminating or (self.refused and not endpoint.ready))
+
+
+def router_endpoints(slices: Iterable[Mapping[str, Any]]) -> tuple[RouterEndpoint, ...]:
+    """Routers in raw EndpointSlices of their admin Service; terminating and unready ones too, sorted."""
+    found = set()
+    for one in slices:
+        ports = [port.get("port") for port in one.get("ports") or [] if port.get("name") == ROUTER_ADMIN_PORT_NAME]
+        for endpoint in one.get("endpoints") or []:
+            conditions = endpoint.get("conditions") or {}
+            terminating = bool(conditions.get("terminating"))
+            # A Service that publishes unready addresses calls every endpoint ready; serving is the pod's own word.
+            ready = bool(conditions.get("serving", conditions.get("ready", True)))
+            found |= {
+                RouterEndpoint(address, port, ready, terminating)
+                for address in endpoint.get("addresses") or []
+                for port in ports
+                if port is not None
+            }
+    return tuple(sorted(found, key=lambda one: (one.host, one.port)))
+
+
+def queue_signal(answers: Iterable[Answer], pool: str) -> QueueSignal | None:
+    """Demand of a pool (namespace/name) over all routers; None when any part of it is unknown."""
+    queued = running = routers = 0
+    for answer in answers:
+        if answer.absent:
+            continue
+        seen = answer.state.pools.get(pool) if answer.state else None
+        if answer.state is None or (not answer.endpoint.terminating and (not answer.state.synced or seen is None)):
+            return None
+        routers += 1
+        if seen is not None:
+            queued += seen.queued
+            running += seen.running
+    return QueueSignal(queued=queued, running=running, routers=routers) if routers else None
+
+
+def could_change(scaling: Scaling, status: WorkspacePoolStatus, signal: QueueSignal | None) -> bool:
+    """Whether a new signal may lead to another decision than the last one; a cheap look that spares full reconciles."""
+    if scaling.mode != "QueueDepth":
+        return False
+    if signal is None or status.queue_depth is None:
+        return (signal is None) != (status.queue_depth is None)
+    wanted = math.ceil(signal.depth / scaling.target_per_replica)
+    wanted = min(max(wanted, scaling.min_replicas or 1), scaling.max_replicas or wanted)
+    memory = status.scaling
+    if memory.lower_since is None:
+        return wanted != status.desired_replicas
+    # A scale-down is pending and wakes the pool by itself; only demand that grows concerns it.
+    return wanted >= status.desired_replicas or wanted > (memory.highest_since or 0)

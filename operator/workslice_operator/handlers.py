@@ -1,0 +1,99 @@
+"""The only module that imports kopf: it turns watch events into keys for the work queue and decides nothing.
+
+kopf writes nothing here: no change handlers, timers or daemons, so no finalizers and no annotations. A missed event costs little,
+since every reconcile reads live and a resync queues everything.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+
+import kopf
+
+from workslice_api import names
+from workslice_operator.keys import Key, pool_key, profile_key
+from workslice_operator.kube import Credentials
+from workslice_operator.kube_api import CHILDREN, PODS
+
+CHILD_LABELS: Final = f"{names.MANAGED_BY_LABEL}={names.MANAGED_BY},{names.POOL_LABEL}"
+_WATCHED_CHILDREN: Final = (*CHILDREN, PODS)
+# kopf gives up after the last of these and ends the process: a day is longer than any outage that a restart would cure.
+_BACKOFFS: Final = (1, 1, 2, 3, 5, *[10] * 8640)
+
+
+def registry_of_handlers(
+    add: Callable[[Key], None], credentials: Callable[[], Awaitable[Credentials]]
+) -> kopf.OperatorRegistry:
+    """Handlers that call `add` with the key of the pool or profile that an event concerns."""
+    registry = kopf.OperatorRegistry()
+    seen: dict[str, tuple[Any, ...]] = {}
+
+    def spec_changed(event: Mapping[str, Any], meta: Mapping[str, Any]) -> bool:
+        """Whether an event of an own resource is more than the echo of a status write."""
+        version = (meta.get("generation"), meta.get("deletionTimestamp"))
+        if event.get("type") == "DELETED":
+            seen.pop(meta["uid"], None)
+            return True
+        if event.get("type") == "MODIFIED" and seen.get(meta["uid"]) == version:
+            return False
+        seen[meta["uid"]] = version
+        return True
+
+    @kopf.on.login(registry=registry)
+    async def login(**_kwargs: Any) -> kopf.ConnectionInfo:
+        held = await credentials()
+        scheme, _, token = (held.authorization or "").partition(" ")
+        return kopf.ConnectionInfo(
+            server=held.server,
+            ca_path=held.ca_file,
+            insecure=not held.verify,
+            scheme=scheme or None,
+            token=token or None,
+            certificate_path=held.certificate_file,
+            private_key_path=held.key_file,
+        )
+
+    @kopf.on.event(names.GROUP, names.VERSION, names.POOL_PLURAL, registry=registry)
+    async def pool_event(event: Mapping[str, Any], meta: Mapping[str, Any], **_kwargs: Any) -> None:
+        if spec_changed(event, meta):
+            add(pool_key(meta["namespace"], meta["name"]))
+
+    @kopf.on.event(names.GROUP, names.VERSION, names.PROFILE_PLURAL, registry=registry)
+    async def profile_event(event: Mapping[str, Any], meta: Mapping[str, Any], **_kwargs: Any) -> None:
+        if spec_changed(event, meta):
+            add(profile_key(meta["name"]))
+
+    async def child_event(meta: Mapping[str, Any], **_kwargs: Any) -> None:
+        pool = (meta.get("labels") or {}).get(names.POOL_LABEL)
+        if pool:
+            add(pool_key(meta["namespace"], pool))
+
+    for resource in _WATCHED_CHILDREN:
+        group, _, api = resource.api_version.rpartition("/")
+        kopf.on.event(group, api, resource.plural, registry=registry)(child_event)
+    return registry
+
+
+def kopf_settings() -> kopf.OperatorSettings:
+    """Settings that make kopf a plain watcher of few objects; every selector is applied by the API server."""
+    settings = kopf.OperatorSettings()
+    settings.peering.standalone = True
+    settings.scanning.disabled = True  # CRDs are there before it starts, and it needs no right to list them
+    settings.posting.enabled = False
+    settings.process.ultimate_exiting_timeout = 20
+    settings.watching.reconnect_backoff = 1.0
+    settings.watching.chunk_size = 500
+    settings.networking.request_timeout = 30
+    settings.networking.connect_timeout = 5
+    settings.networking.error_backoffs = _BACKOFFS
+    settings.persistence.finalizer = f"{names.GROUP}/finalizer"  # never attached; if it were, under our own name
+    settings.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=names.GROUP)
+    for resource in _WATCHED_CHILDREN:
+        group, _, version = resource.api_version.rpartition("/")
+        settings.watching.label_selectors[group, version, resource.plural] = CHILD_LABELS
+    return settings
+
+
+async def watch(registry: kopf.OperatorRegistry, stop: asyncio.Event) -> None:
+    """Watch until `stop` is set or the process gets SIGTERM or SIGINT; raises when watching is no longer possible."""
+    await kopf.operator(registry=registry, settings=kopf_settings(), clusterwide=True, stop_flag=stop)

@@ -1,0 +1,44 @@
+"""Which pools may serve the names they claim: the shared decision of workslice_api.ownership over live pools."""
+
+from collections.abc import Callable, Mapping
+
+from workslice_api.ownership import Conflict, model_ownership
+from workslice_api.pool import WorkspacePool
+from workslice_operator.keys import Key, pool_key
+from workslice_operator.kube_api import POOLS, Kube
+from workslice_operator.readable import readable_pools
+from workslice_operator.shared_read import SharedRead
+
+SHARED_SECONDS = 3.0
+
+
+class ModelClaims:
+    """Answers for one pool at a time and wakes the others whose conflict began or ended."""
+
+    def __init__(self, kube: Kube, assigned: Mapping[str, str], wake: Callable[[Key], None]) -> None:
+        self._kube = kube
+        self._assigned = assigned
+        self._wake = wake
+        self._conflicts: Mapping[str, Conflict] = {}
+        self._pools = SharedRead(self._read, SHARED_SECONDS)
+
+    async def conflict(self, pool: WorkspacePool) -> Conflict | None:
+        """Why this pool may not serve, or None. Never decides on a list that lacks this version of the pool."""
+        version = (pool.metadata.uid, pool.metadata.generation)
+        if (await self._pools.get()).get(pool.key) != version:
+            await self._pools.get(fresh=True)
+        return self._conflicts.get(pool.key)
+
+    async def pool_gone(self) -> None:
+        """A pool was deleted: others may get its names."""
+        await self._pools.get(fresh=True)
+
+    async def _read(self) -> dict[str, tuple[str, int]]:
+        """UID and generation of every pool."""
+        pools = readable_pools(await self._kube.list(POOLS))
+        conflicts = model_ownership(pools, self._assigned).conflicts
+        for pool in pools:
+            if conflicts.get(pool.key) != self._conflicts.get(pool.key):
+                self._wake(pool_key(pool.metadata.namespace, pool.metadata.name))
+        self._conflicts = conflicts
+        return {pool.key: (pool.metadata.uid, pool.metadata.generation) for pool in pools}

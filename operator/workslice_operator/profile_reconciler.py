@@ -1,0 +1,91 @@
+"""The shell around `profile_status` for one profile: its status, and the pools that must hear of a change."""
+
+import logging
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+from pydantic import ValidationError
+
+from workslice_api.conditions import find_condition
+from workslice_api.names import PROFILE_KIND, ConditionType
+from workslice_api.pool import WorkspacePool
+from workslice_api.profile import WorkspaceProfile
+from workslice_operator.keys import Key, pool_key
+from workslice_operator.kube_api import POOLS, PROFILES, Kube, NotFound, Object
+from workslice_operator.metrics import Metrics
+from workslice_operator.profile_status import profile_status
+from workslice_operator.readable import readable_pools, validation_sentence
+from workslice_operator.shared_read import SharedRead
+from workslice_operator.slice_inventory import SliceInventory
+
+LOOK_AGAIN_SECONDS = 30.0
+
+log = logging.getLogger(__name__)
+
+
+class ProfileReconciler:
+    """Reconciles one profile at a time per key; the work queue sees to that."""
+
+    def __init__(
+        self,
+        kube: Kube,
+        inventory: SharedRead[SliceInventory | None],
+        metrics: Metrics,
+        wake: Callable[[Key], None],
+        clock: Callable[[], datetime],
+    ) -> None:
+        """`wake` queues a key; `clock` tells UTC time with its zone."""
+        self._kube = kube
+        self._inventory = inventory
+        self._metrics = metrics
+        self._wake = wake
+        self._clock = clock
+        # At a resync many profiles are reconciled at once: those that ask at the same time share one list of the pools.
+        self._pools = SharedRead(self._read_pools, 0.0)
+        self._seen: dict[Key, tuple[Any, ...]] = {}
+
+    def known_keys(self) -> tuple[Key, ...]:
+        """Profiles that were there when last looked at."""
+        return tuple(self._seen)
+
+    async def reconcile(self, key: Key) -> float | None:
+        """Bring the profile's status up to date and queue its pools when the profile changed; raises KubeError."""
+        raw = await self._kube.get(PROFILES, "", key.name)
+        pools = [one for one in await self._pools.get(fresh=True) if one.spec.profile_ref.name == key.name]
+        version = (raw["metadata"]["uid"], raw["metadata"].get("generation")) if raw else None
+        if version != self._seen.get(key):
+            for pool in pools:
+                self._wake(pool_key(pool.metadata.namespace, pool.metadata.name))
+        if raw is None:
+            self._seen.pop(key, None)
+            return None
+        assert version is not None
+        self._seen[key] = version
+        try:
+            profile = WorkspaceProfile.model_validate(raw)
+        except ValidationError as error:
+            log.error("profile cannot be read: %s", validation_sentence(error), extra={"key": str(key)})
+            return None
+        status = profile_status(profile, pools, await self._inventory.get(), self._clock())
+        if status != profile.status:
+            await self._write(profile, status.to_wire())
+        # No event tells of nodes, so a profile that lacks its slices looks for them again.
+        accepted = find_condition(status.conditions, ConditionType.ACCEPTED)
+        return None if accepted and accepted.status == "True" else LOOK_AGAIN_SECONDS
+
+    async def _read_pools(self) -> list[WorkspacePool]:
+        return readable_pools(await self._kube.list(POOLS))
+
+    async def _write(self, profile: WorkspaceProfile, status: Object) -> None:
+        manifest = {
+            "apiVersion": profile.api_version,
+            "kind": profile.kind,
+            "metadata": {"name": profile.metadata.name, "uid": profile.metadata.uid},
+            "status": status,
+        }
+        try:
+            await self._kube.apply_status(PROFILES, manifest)
+        except NotFound:
+            return
+        self._metrics.count("status_writes_total", PROFILE_KIND)

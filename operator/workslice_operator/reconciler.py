@@ -1,0 +1,204 @@
+"""The shell around `plan` for one pool: load → plan → apply → events → one status write → when to look again."""
+
+import hashlib
+import json
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from pydantic import ValidationError
+
+from workslice_api.names import POOL_KIND
+from workslice_api.pool import WorkspacePool, WorkspacePoolStatus
+from workslice_operator.demand import NUMBERS_SECONDS, could_change
+from workslice_operator.event_writer import EventWriter
+from workslice_operator.installation import Installation
+from workslice_operator.keys import Key, profile_key
+from workslice_operator.kube_api import CHILD_RESOURCES, POOLS, Kube, NotFound, Object, Refused
+from workslice_operator.load_observed import PredecessorRemains, load_children, load_observed
+from workslice_operator.metrics import Metrics
+from workslice_operator.model_claims import ModelClaims
+from workslice_operator.observed import QueueSignal
+from workslice_operator.plan import plan, plan_after_failed_apply
+from workslice_operator.readable import validation_sentence
+from workslice_operator.shared_read import SharedRead
+from workslice_operator.slice_inventory import SliceInventory
+from workslice_operator.status_urgency import Urgency, urgency
+
+PREDECESSOR_SECONDS = 1.0
+REFUSED_SECONDS = 30.0
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class _Remembered:
+    """What one process remembers of a pool; all of it can be lost."""
+
+    pool: WorkspacePool
+    status: WorkspacePoolStatus
+    """As planned last: the API may hold older numbers."""
+    written_at: float
+    applied: dict[str, tuple[str, str]]
+    """Kind → hash of the manifest applied last and the child's resourceVersion after it."""
+
+
+class PoolReconciler:
+    """Reconciles one pool at a time per key; the work queue sees to that."""
+
+    def __init__(
+        self,
+        kube: Kube,
+        installation: Installation,
+        claims: ModelClaims,
+        inventory: SharedRead[SliceInventory | None],
+        signal: Callable[[str], QueueSignal | None],
+        events: EventWriter,
+        metrics: Metrics,
+        wake: Callable[[Key], None],
+        clock: Callable[[], datetime],
+        monotonic: Callable[[], float],
+    ) -> None:
+        """`signal` gives the demand of a pool (namespace/name); `wake` queues a key; `clock` tells UTC time with its zone."""
+        self._kube = kube
+        self._installation = installation
+        self._claims = claims
+        self._inventory = inventory
+        self._signal = signal
+        self._events = events
+        self._metrics = metrics
+        self._wake = wake
+        self._clock = clock
+        self._monotonic = monotonic
+        self._remembered: dict[Key, _Remembered] = {}
+
+    async def reconcile(self, key: Key) -> float | None:
+        """Bring one pool nearer to its spec; returns the seconds after which to look again.
+
+        Raises:
+            KubeError: the API is away or refuses what a retry may heal.
+        """
+        raw = await self._kube.get(POOLS, key.namespace, key.name)
+        if raw is None:
+            await self._forget(key)
+            return None
+        try:
+            pool = WorkspacePool.model_validate(raw)
+        except ValidationError as error:
+            log.error("pool cannot be read: %s", validation_sentence(error), extra={"key": str(key)})
+            return None
+        if pool.metadata.deletion_timestamp is not None:
+            return None  # its children go by their ownerReferences
+        try:
+            return await self._reconcile_live(key, pool)
+        except PredecessorRemains as remains:
+            log.info("waiting: %s", remains, extra={"key": str(key)})
+            return PREDECESSOR_SECONDS
+
+    def demand_changed(self) -> None:
+        """Queue the pools for which the routers' newest numbers may change a decision, or whose shown numbers are old."""
+        now = self._monotonic()
+        for key, known in self._remembered.items():
+            signal = self._signal(known.pool.key)
+            depth = signal.depth if signal else None
+            numbers_due = depth != known.status.queue_depth and now - known.written_at >= NUMBERS_SECONDS
+            if numbers_due or could_change(known.pool.spec.scaling, known.status, signal):
+                self._wake(key)
+
+    def known_keys(self) -> tuple[Key, ...]:
+        """Pools that were there when last looked at."""
+        return tuple(self._remembered)
+
+    async def _reconcile_live(self, key: Key, pool: WorkspacePool) -> float:
+        stored = pool.status
+        known = self._remembered.get(key)
+        if known is not None and known.pool.metadata.uid == pool.metadata.uid:
+            pool = pool.model_copy(update={"status": known.status})
+        else:
+            known = None
+        self._wake_profiles(known.pool if known else None, pool)
+        conflict = await self._claims.conflict(pool)
+        children = await load_children(self._kube, pool)
+        observed = await load_observed(
+            self._kube, pool, children, conflict, self._signal(pool.key), await self._inventory.get()
+        )
+        now = self._clock()
+        planned = plan(observed, self._installation, now)
+        again = planned.requeue_after
+        applied = known.applied if known else {}
+        refusals = []
+        for manifest in planned.apply:
+            try:
+                await self._apply(manifest, children, applied)
+            except Refused as error:
+                log.warning("the API refused the %s: %s", manifest["kind"], error, extra={"key": str(key)})
+                self._metrics.count("reconcile_errors_total", POOL_KIND, "apply-refused")
+                refusals.append(f"the API refused the {manifest['kind']}: {error.message}")
+        if refusals:
+            planned = plan_after_failed_apply(planned, observed, "; ".join(refusals), now)
+            status = planned.status
+            again = min(again, REFUSED_SECONDS)
+        for note in planned.events:
+            log.info("%s: %s", note.reason, note.message, extra={"key": str(key)})
+            self._metrics.count("decisions_total", key.namespace, key.name, str(note.reason))
+            await self._events.write(POOL_KIND, pool.metadata, note)
+        status = planned.status
+        written_at = known.written_at if known else float("-inf")
+        how = urgency(stored, status)
+        held_back = max(0.0, written_at + NUMBERS_SECONDS - self._monotonic()) if how is Urgency.NUMBERS else 0.0
+        if how is not Urgency.NOTHING and not held_back:
+            await self._write_status(pool, status)
+            written_at = self._monotonic()
+        self._remembered[key] = _Remembered(pool, status, written_at, applied)
+        self._show(key, status)
+        return min(again, held_back) if held_back else again
+
+    async def _apply(
+        self, manifest: Mapping[str, Any], children: Mapping[str, Object], applied: dict[str, tuple[str, str]]
+    ) -> None:
+        """Apply one child, unless exactly this was applied before and nobody touched the child since."""
+        kind = manifest["kind"]
+        digest = hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
+        live = children.get(kind)
+        if live is not None and applied.get(kind) == (digest, live["metadata"]["resourceVersion"]):
+            return
+        self._metrics.count("applies_total", kind)
+        after = await self._kube.apply(CHILD_RESOURCES[kind], manifest)
+        applied[kind] = (digest, after["metadata"]["resourceVersion"])
+
+    async def _write_status(self, pool: WorkspacePool, status: WorkspacePoolStatus) -> None:
+        manifest = {
+            "apiVersion": pool.api_version,
+            "kind": pool.kind,
+            # The UID refuses the write when another pool of this name has taken its place.
+            "metadata": {"name": pool.metadata.name, "namespace": pool.metadata.namespace, "uid": pool.metadata.uid},
+            "status": status.to_wire(),
+        }
+        try:
+            await self._kube.apply_status(POOLS, manifest)
+        except NotFound:
+            return  # deleted meanwhile; its own event brings the key back
+        self._metrics.count("status_writes_total", POOL_KIND)
+
+    def _wake_profiles(self, before: WorkspacePool | None, now: WorkspacePool) -> None:
+        """A profile's status lists its pools: it must hear of a pool that comes or changes its profile."""
+        old = before.spec.profile_ref.name if before else None
+        new = now.spec.profile_ref.name
+        if old != new:
+            for name in filter(None, (old, new)):
+                self._wake(profile_key(name))
+
+    async def _forget(self, key: Key) -> None:
+        known = self._remembered.pop(key, None)
+        self._metrics.forget_pool(key.namespace, key.name)
+        if known is not None:
+            self._wake(profile_key(known.pool.spec.profile_ref.name))
+            await self._claims.pool_gone()
+
+    def _show(self, key: Key, status: WorkspacePoolStatus) -> None:
+        labels = (key.namespace, key.name)
+        self._metrics.set("pool_queue_depth", status.queue_depth, *labels)
+        self._metrics.set("pool_desired_replicas", status.desired_replicas, *labels)
+        self._metrics.set("pool_ready_replicas", status.ready_replicas, *labels)

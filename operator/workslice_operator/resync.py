@@ -1,0 +1,65 @@
+"""Queues every pool and profile from time to time: whatever an event failed to say is found out here."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+
+from workslice_operator.keys import Key, pool_key, profile_key
+from workslice_operator.kube_api import POOLS, PROFILES, Kube, KubeError
+from workslice_operator.plan import RESYNC_SECONDS
+
+RETRY_SECONDS = 10.0
+STALE_SECONDS = 3 * RESYNC_SECONDS
+
+log = logging.getLogger(__name__)
+
+
+class Resync:
+    """The loop, and when it last succeeded."""
+
+    def __init__(self, kube: Kube, add: Callable[[Key], None], known: Callable[[], Iterable[Key]]) -> None:
+        """`known` gives the keys that reconcilers remember: those that vanished unseen must be reconciled once more."""
+        self._kube = kube
+        self._add = add
+        self._known = known
+        self._now = asyncio.Event()
+        self._succeeded_at = asyncio.get_running_loop().time()
+
+    @property
+    def fresh(self) -> bool:
+        """Whether it succeeded within three periods (or the process has not been running for so long)."""
+        return asyncio.get_running_loop().time() - self._succeeded_at < STALE_SECONDS
+
+    def soon(self) -> None:
+        """Do it now: an outage may have hidden changes and left keys in long back-offs."""
+        self._now.set()
+
+    async def run(self, done: Callable[[], None]) -> None:
+        """Resync for ever; `done` is called after each success."""
+        while True:
+            self._now.clear()
+            wait = RETRY_SECONDS
+            try:
+                keys = await self._keys()
+            except KubeError as error:
+                log.warning("resync failed: %s", error)
+            else:
+                for key in keys:
+                    self._add(key)
+                self._succeeded_at = asyncio.get_running_loop().time()
+                done()
+                wait = RESYNC_SECONDS
+            try:
+                async with asyncio.timeout(wait):
+                    await self._now.wait()
+            except TimeoutError:
+                pass
+
+    async def _keys(self) -> set[Key]:
+        pools = [one["metadata"] for one in await self._kube.list(POOLS)]
+        profiles = [one["metadata"] for one in await self._kube.list(PROFILES)]
+        return (
+            {pool_key(one["namespace"], one["name"]) for one in pools}
+            | {profile_key(one["name"]) for one in profiles}
+            | set(self._known())
+        )

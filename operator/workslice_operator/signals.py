@@ -1,0 +1,91 @@
+"""Reads every router's /state; the only home of httpx in the operator. A router that does not answer is unknown, never zero."""
+
+import asyncio
+import logging
+
+import httpx
+from pydantic import ValidationError
+
+from workslice_api.state import RouterState
+from workslice_operator.demand import Answer, RouterEndpoint, queue_signal, router_endpoints
+from workslice_operator.kube_api import ENDPOINT_SLICES, Kube, KubeError
+from workslice_operator.metrics import Metrics
+from workslice_operator.observed import QueueSignal
+
+POLL_SECONDS = 2.0
+ANSWER_TIMEOUT = 1.5
+STALE_SECONDS = 10.0
+"""A signal older than this is unknown: the reading loop itself may hang or the API be away."""
+
+log = logging.getLogger(__name__)
+
+
+class RouterSignals:
+    """The routers' last answers."""
+
+    def __init__(self, kube: Kube, http: httpx.AsyncClient, namespace: str, service: str, metrics: Metrics) -> None:
+        self._kube = kube
+        self._http = http
+        self._namespace = namespace
+        self._service = service
+        self._metrics = metrics
+        self._answers: tuple[Answer, ...] = ()
+        self._read_at = float("-inf")
+        self._complaint = ""
+
+    def signal(self, pool: str) -> QueueSignal | None:
+        """Demand of a pool (namespace/name), or None while unknown."""
+        if asyncio.get_running_loop().time() - self._read_at > STALE_SECONDS:
+            return None
+        return queue_signal(self._answers, pool)
+
+    async def read(self) -> None:
+        """Ask every router once, all at the same time."""
+        try:
+            labels = f"kubernetes.io/service-name={self._service}"
+            slices = await self._kube.list(ENDPOINT_SLICES, self._namespace, labels=labels)
+        except KubeError as error:
+            self._complain(f"cannot list the routers: {error}")
+            return
+        self._answers = tuple(await asyncio.gather(*map(self._ask, router_endpoints(slices))))
+        self._read_at = asyncio.get_running_loop().time()
+        silent = [answer.endpoint.url for answer in self._answers if answer.state is None and not answer.absent]
+        synced = sum(answer.state is not None and answer.state.synced for answer in self._answers)
+        unsynced = sum(answer.state is not None and not answer.state.synced for answer in self._answers)
+        for state, count in (("synced", synced), ("unsynced", unsynced), ("silent", len(silent))):
+            self._metrics.set("routers", count, state)
+        if not self._answers:
+            where = f"{self._namespace}/{self._service}"
+            self._complain(
+                f"Service {where} has no router behind it: queue depths are unknown, pools keep their replicas"
+            )
+        elif silent:
+            self._complain(f"no answer from {', '.join(silent)}: queue depths are unknown, pools keep their replicas")
+        else:
+            self._complain("")
+
+    async def _ask(self, endpoint: RouterEndpoint) -> Answer:
+        try:
+            async with asyncio.timeout(ANSWER_TIMEOUT):
+                response = await self._http.get(endpoint.url)
+            response.raise_for_status()
+            return Answer(endpoint, RouterState.model_validate_json(response.content))
+        except httpx.ConnectError:
+            return Answer(endpoint, None, refused=True)
+        except (httpx.HTTPError, TimeoutError, ValidationError) as error:
+            log.debug("no state from a router", extra={"url": endpoint.url, "error": repr(error)})
+            return Answer(endpoint, None)
+
+    def _complain(self, complaint: str) -> None:
+        """Log a fault once, and its end."""
+        if complaint != self._complaint:
+            if complaint:
+                log.warning(complaint)
+            else:
+                log.info("all routers answer")
+            self._complaint = complaint
+
+
+def router_http() -> httpx.AsyncClient:
+    """The client for routers: short timeouts, no proxy (pod addresses)."""
+    return httpx.AsyncClient(timeout=ANSWER_TIMEOUT, trust_env=False, limits=httpx.Limits(keepalive_expiry=30.0))

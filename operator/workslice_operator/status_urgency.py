@@ -1,0 +1,39 @@
+"""How soon a new status must be written: decisions at once, numbers that only moved a little later, nothing when equal. Pure."""
+
+import re
+from enum import Enum
+from typing import Any
+
+from workslice_api.pool import WorkspacePoolStatus
+
+_NUMBER = re.compile(r"\d+")
+
+
+class Urgency(Enum):
+    """When to write a status."""
+
+    NOTHING = "nothing"
+    """It is the same."""
+    NUMBERS = "numbers"
+    """Only queue numbers, free slices or figures inside messages moved: at most every 30 s."""
+    DECISION = "decision"
+    """At once."""
+
+
+def urgency(stored: WorkspacePoolStatus, planned: WorkspacePoolStatus) -> Urgency:
+    """Compare what the API holds with what was planned."""
+    if stored == planned:
+        return Urgency.NOTHING
+    return Urgency.NUMBERS if _decision(stored) == _decision(planned) else Urgency.DECISION
+
+
+def _decision(status: WorkspacePoolStatus) -> dict[str, Any]:
+    view = status.to_wire()
+    view.pop("queueDepth", None)
+    # The pending scale-down is kept in memory as well (see PoolReconciler); in the status it is for a restart.
+    view["scaling"] = status.scaling.desired
+    view["slices"].pop("free", None)
+    view["conditions"] = [
+        (one["type"], one["status"], one["reason"], _NUMBER.sub("#", one["message"])) for one in view["conditions"]
+    ]
+    return view
