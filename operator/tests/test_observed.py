@@ -1,0 +1,64 @@
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from workslice_operator.observed import deployment_facts, pod_facts, replica_set_facts
+
+
+def raw_pod(status: dict[str, Any], **spec: Any) -> dict[str, Any]:
+    return {
+        "metadata": {"name": "p", "uid": "u", "creationTimestamp": "2026-03-01T11:00:00Z"},
+        "spec": {"containers": [{"name": "engine", "resources": {"limits": {"memory": "8Gi"}}}]} | spec,
+        "status": status,
+    }
+
+
+def engine(**state: Any) -> dict[str, Any]:
+    return {"phase": "Running", "containerStatuses": [{"name": "sidecar"}, {"name": "engine", **state}]}
+
+
+def test_a_pod_that_waits_for_a_place_carries_the_schedulers_words() -> None:
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes"}
+    facts = pod_facts(raw_pod({"phase": "Pending", "conditions": [condition]}))
+    assert (facts.scheduled, facts.unschedulable, facts.live) == (False, "0/1 nodes", True)
+
+
+def test_a_placed_pod_knows_since_when() -> None:
+    condition = {"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-03-01T11:30:00Z"}
+    facts = pod_facts(raw_pod({"conditions": [condition]}))
+    assert facts.scheduled_at == datetime(2026, 3, 1, 11, 30, tzinfo=UTC)
+
+
+def test_a_pod_that_is_bound_but_has_no_condition_yet_is_placed() -> None:
+    assert pod_facts(raw_pod({"phase": "Pending"}, nodeName="n1")).scheduled
+
+
+@pytest.mark.parametrize("where", ["state", "lastState"])
+def test_the_last_exit_is_read_from_the_present_or_the_previous_state(where: str) -> None:
+    ended = {"terminated": {"exitCode": 2, "reason": "Error", "message": "boom", "startedAt": None}}
+    last = pod_facts(raw_pod(engine(**{where: ended}, restartCount=3))).last_exit
+    assert last is not None
+    assert (last.exit_code, last.reason, last.message) == (2, "Error", "boom")
+
+
+def test_a_waiting_container_tells_why() -> None:
+    facts = pod_facts(raw_pod(engine(state={"waiting": {"reason": "ImagePullBackOff", "message": "no such host"}})))
+    assert (facts.waiting_reason, facts.waiting_message) == ("ImagePullBackOff", "no such host")
+
+
+@pytest.mark.parametrize(("phase", "live"), [("Pending", True), ("Running", True), ("Failed", False)])
+def test_finished_pods_are_no_replicas(phase: str, live: bool) -> None:
+    assert pod_facts(raw_pod({"phase": phase})).live is live
+
+
+def test_a_replica_set_tells_why_its_pods_are_refused() -> None:
+    failure = {"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": "exceeded quota: q"}
+    raw = {"metadata": {"name": "rs"}, "spec": {"replicas": 2}, "status": {"conditions": [failure]}}
+    assert replica_set_facts(raw).failure == "exceeded quota: q"
+    assert replica_set_facts({**raw, "status": {"conditions": [{**failure, "status": "False"}]}}).failure == ""
+
+
+def test_a_deployment_without_status_has_facts_too() -> None:
+    facts = deployment_facts({"metadata": {"name": "d"}, "spec": {"replicas": 2}})
+    assert (facts.replicas, facts.updated_replicas, facts.managed_fields) == (2, 0, ())

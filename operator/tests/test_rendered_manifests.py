@@ -1,0 +1,149 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from kubernetes import client
+from pool_facts import INSTALLATION, NOW, make_observed, make_pool, make_profile
+
+from workslice_operator.installation import Installation
+from workslice_operator.plan import plan
+from workslice_operator.render.deployment import deployment
+from workslice_operator.render.network_policy import network_policy
+
+GOLDEN = Path(__file__).parent / "golden"
+MODELS: dict[str, Any] = {
+    "Deployment": client.V1Deployment,
+    "Service": client.V1Service,
+    "PodDisruptionBudget": client.V1PodDisruptionBudget,
+    "NetworkPolicy": client.V1NetworkPolicy,
+}
+PLAIN = (make_pool(), make_profile())
+EVERYTHING = (
+    make_pool(
+        "long",
+        profileRef={"name": "large"},
+        replicas=2,
+        drain={"timeout": "5m"},
+        template={
+            "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}],
+            "nodeSelector": {"disk": "fast"},
+            "affinity": {
+                "nodeAffinity": {
+                    "requiredDuringSchedulingIgnoredDuringExecution": {
+                        "nodeSelectorTerms": [
+                            {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}
+                        ]
+                    }
+                }
+            },
+            "priorityClassName": "serving",
+            "schedulerName": "other-scheduler",
+            "runtimeClassName": "nvidia",
+            "imagePullSecrets": [{"name": "registry"}],
+            "volumes": [{"name": "certificates", "configMap": {"name": "certificates"}}],
+            "volumeMounts": [{"name": "certificates", "mountPath": "/certificates", "readOnly": True}],
+            "modelSecretRef": {"name": "hub", "key": "token"},
+            "serviceAccountName": "engines",
+            "labels": {"team": "search"},
+            "annotations": {"example.com/scrape": "yes"},
+        },
+    ),
+    make_profile(
+        model={"source": "pvc://weights/llama", "revision": "v1"},
+        slice={"profiles": ["1g.10gb+me"], "products": ["NVIDIA-H100-80GB-HBM3"]},
+        memory={"host": "12Gi", "kvCache": "2Gi", "gpuUtilization": 0.9},
+        cpu={"request": "500m", "limit": "4"},
+        workspace={"maxTokens": 32768, "maxConcurrent": 32},
+        engine={
+            "image": "registry.example.com/vllm:1",
+            "version": "0.32.0+cpu",
+            "extraArgs": ["--enforce-eager"],
+            "env": [{"name": "OMP_NUM_THREADS", "value": "1"}, {"name": "HOME", "value": "/cache"}],
+            "startupTimeout": "20m",
+        },
+    ),
+)
+
+
+@pytest.mark.parametrize(("name", "given"), [("plain", PLAIN), ("everything", EVERYTHING)])
+def test_the_children_of_a_pool_look_as_agreed(name: str, given: Any, request: pytest.FixtureRequest) -> None:
+    manifests = plan(make_observed(*given), INSTALLATION, NOW).apply
+    text = yaml.safe_dump_all([dict(one) for one in manifests], sort_keys=False, width=120)
+    path = GOLDEN / f"{name}.yaml"
+    if request.config.getoption("--update-golden", default=False):
+        path.write_text(text)
+    assert path.read_text() == text, "when the change is wanted: pytest operator/tests --update-golden"
+
+
+@pytest.mark.parametrize("given", [PLAIN, EVERYTHING], ids=["plain", "everything"])
+def test_every_field_is_one_that_kubernetes_knows(given: Any) -> None:
+    for manifest in plan(make_observed(*given), INSTALLATION, NOW).apply:
+        parsed = MODELS[manifest["kind"]].model_validate(manifest)
+        assert parsed.metadata.name == f"{given[0].metadata.name}-engine"
+
+
+@pytest.mark.parametrize("given", [PLAIN, EVERYTHING], ids=["plain", "everything"])
+def test_every_child_belongs_to_its_pool(given: Any) -> None:
+    for manifest in plan(make_observed(*given), INSTALLATION, NOW).apply:
+        (owner,) = manifest["metadata"]["ownerReferences"]
+        assert (owner["kind"], owner["uid"], owner["controller"]) == ("WorkspacePool", "pool-uid", True)
+
+
+@pytest.mark.parametrize(
+    ("profile", "resource"),
+    [
+        ("1g.10gb", "nvidia.com/mig-1g.10gb"),
+        ("1g.10gb+me", "nvidia.com/mig-1g.10gb.me"),
+        ("whole", "nvidia.com/gpu"),
+    ],
+)
+def test_a_replica_asks_for_exactly_one_slice(profile: str, resource: str) -> None:
+    spec = pod_spec(make_profile(slice={"profiles": [profile]}))
+    limits = spec["containers"][0]["resources"]["limits"]
+    assert {name: count for name, count in limits.items() if name.startswith("nvidia.com/")} == {resource: "1"}
+
+
+def test_memory_is_a_hard_limit_and_cpu_is_not() -> None:
+    resources = pod_spec(make_profile(memory={"host": "6Gi"}, cpu={"request": "2"}))["containers"][0]["resources"]
+    assert resources["requests"] == {"cpu": "2", "memory": "6Gi"}
+    assert resources["limits"]["memory"] == "6Gi"
+    assert "cpu" not in resources["limits"]
+
+
+def test_the_engine_gets_all_the_time_of_the_startup_timeout() -> None:
+    probe = pod_spec(make_profile(engine={"startupTimeout": "15m"}))["containers"][0]["startupProbe"]
+    assert probe["periodSeconds"] * probe["failureThreshold"] == 900
+
+
+def test_the_deployment_waits_longer_than_an_engine_may_take() -> None:
+    manifest = deployment(make_pool(), make_profile(engine={"startupTimeout": "15m"}), 1)
+    assert manifest["spec"]["progressDeadlineSeconds"] > 900
+
+
+def test_a_profiles_variable_wins_over_ours_and_appears_once() -> None:
+    env = pod_spec(make_profile(engine={"env": [{"name": "HOME", "value": "/x"}]}))["containers"][0]["env"]
+    assert [one for one in env if one["name"] == "HOME"] == [{"name": "HOME", "value": "/x"}]
+
+
+def test_only_hub_models_may_reach_for_the_hub() -> None:
+    def offline(source: str) -> bool:
+        env = pod_spec(make_profile(model={"source": source}))["containers"][0]["env"]
+        return any(one["name"] == "HF_HUB_OFFLINE" for one in env)
+
+    assert [offline(one) for one in ("org/model", "/opt/model", "pvc://claim/model")] == [False, True, True]
+
+
+def test_labels_of_a_pool_never_replace_those_that_select_its_pods() -> None:
+    pool = make_pool(template={"labels": {"workslice.dev/pool": "other"}})
+    assert (
+        deployment(pool, make_profile(), 1)["spec"]["template"]["metadata"]["labels"]["workslice.dev/pool"] == "short"
+    )
+
+
+def test_a_policy_without_peers_lets_nobody_in() -> None:
+    assert network_policy(make_pool(), Installation("workslice"))["spec"]["ingress"] == []
+
+
+def pod_spec(profile: Any) -> Any:
+    return deployment(make_pool(), profile, 1)["spec"]["template"]["spec"]
