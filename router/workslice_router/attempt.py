@@ -1,0 +1,270 @@
+"""One attempt at one replica: connects, sends the request, and relays the response as soon as it is sure to be an answer."""
+
+import logging
+from typing import Final, Protocol
+
+from workslice_router.admission import Lease
+from workslice_router.client_response import ClientResponse
+from workslice_router.data_path import DataPath
+from workslice_router.ejection import Outcome
+from workslice_router.engine_connection import EngineConnection, open_connection
+from workslice_router.engine_failure import EngineError, Failure, error_of_event
+from workslice_router.event_stream import EventStream
+from workslice_router.forwarded_headers import Headers, client_response_headers, engine_request_head
+from workslice_router.openai_errors import Reason, Refusal, refusal
+
+_LARGEST_ERROR: Final = 64 * 1024
+_TAIL: Final = 4096
+_FIRST_ERROR_STATUS: Final = 400
+
+log = logging.getLogger("workslice_router.data_path")
+
+
+class Owner(Protocol):
+    """Whose attempt it is; exactly one of these is called, once, unless the attempt is aborted before."""
+
+    def failed(self, failure: Failure) -> None:
+        """It failed, and the client has seen nothing."""
+
+    def cut(self, outcome: Outcome, reason: Refusal | None) -> None:
+        """It failed after the client had seen a part; None when the engine's own error event was the last thing relayed."""
+
+    def complete(self, status: int, usage_text: bytes) -> None:
+        """The answer is whole and relayed, but for its end; `usage_text` is where its usage is if it has one."""
+
+
+class Attempt:
+    """Reads the response of one engine for one request."""
+
+    __slots__ = (
+        "_data_path",
+        "_engine",
+        "_error_body",
+        "_headers",
+        "_lease",
+        "_length",
+        "_over",
+        "_own_headers",
+        "_owner",
+        "_received_at",
+        "_request",
+        "_response",
+        "_reused",
+        "_silent_since",
+        "_status",
+        "_stream",
+        "_tail",
+        "_unsent",
+    )
+
+    def __init__(
+        self,
+        data_path: DataPath,
+        owner: Owner,
+        lease: Lease,
+        response: ClientResponse,
+        own_headers: Headers,
+        received_at: float,
+    ) -> None:
+        self._data_path = data_path
+        self._owner = owner
+        self._lease = lease
+        self._response = response
+        self._own_headers = own_headers
+        self._received_at = received_at
+        self._request = (b"", b"")
+        self._engine: EngineConnection | None = None
+        self._reused = False
+        self._over = False
+        self._status = 0
+        self._headers: Headers = []
+        self._length: int | None = None
+        self._stream: EventStream | None = None
+        self._error_body: bytes | None = None
+        self._unsent = b""
+        self._tail = b""
+        self._silent_since = data_path.loop.time()
+
+    # --- sending ----------------------------------------------------------------------------------------------------------
+
+    def start(self, path: str, headers: Headers, request_id: bytes, body: bytes) -> None:
+        """Send the request to the lease's replica, over an open connection if there is one."""
+        replica = self._lease.replica
+        head = engine_request_head(path, f"{replica.host}:{replica.port}", headers, request_id, len(body))
+        self._request = (head, body)
+        self._connect(fresh=False)
+
+    def _connect(self, *, fresh: bool) -> None:
+        address = (self._lease.replica.host, self._lease.replica.port)
+        connection = None if fresh else self._data_path.idle.take(address)
+        self._reused = connection is not None
+        if connection is not None:
+            self._send(connection)
+        else:
+            self._data_path.start_task(self._open(address))
+
+    async def _open(self, address: tuple[str, int]) -> None:
+        try:
+            connection = await open_connection(address, self._data_path.idle, self._data_path.settings.connect_timeout)
+        except OSError as error:
+            if not self._over:
+                self._fail(Failure(Outcome.CONNECT_FAILED, f"cannot connect: {error.strerror or type(error).__name__}"))
+            return
+        if self._over:  # the client has gone meanwhile; another request may use the connection
+            self._data_path.idle.put(connection)
+        else:
+            self._send(connection)
+
+    def _send(self, connection: EngineConnection) -> None:
+        self._engine = connection
+        self._silent_since = self._data_path.loop.time()
+        connection.request(self, *self._request)
+
+    # --- the engine's response --------------------------------------------------------------------------------------------
+
+    def response_started(self, status: int, headers: Headers) -> None:
+        """Keep the head: vLLM sends 200 before it has even queued the request, so a head promises nothing."""
+        self._silent_since = self._data_path.loop.time()
+        self._status, self._headers = status, headers
+        kind = next((value for name, value in headers if name == b"content-type"), b"").lower()
+        if status >= _FIRST_ERROR_STATUS:
+            self._error_body = b""
+        elif kind.startswith(b"text/event-stream"):
+            self._stream = EventStream()
+            return
+        length = next((value for name, value in headers if name == b"content-length"), None)
+        self._length = int(length) if length is not None else None
+
+    def response_body(self, data: bytes) -> None:
+        """Relay a piece, or keep it while it is open whether the client shall see it."""
+        self._silent_since = self._data_path.loop.time()
+        if self._stream is not None:
+            self._relay_events(self._stream, self._stream.feed(data))
+        elif self._error_body is not None:
+            self._error_body += data
+            if (
+                len(self._error_body) > _LARGEST_ERROR
+            ):  # no error object is as large; whatever it is, it is the client's
+                first, self._error_body = self._error_body, None
+                self._relay(first)
+        else:
+            self._tail = (self._tail + data)[-_TAIL:]
+            self._relay(data)
+
+    def response_complete(self) -> None:
+        """The engine has sent all of its response, and the connection is free again."""
+        self._engine = None
+        stream = self._stream
+        if stream is not None:
+            self._relay_events(stream, stream.finish())
+            if not self._over and not stream.done:
+                self._lost("the stream ended without [DONE]")
+                return
+        if self._over:
+            return
+        if self._error_body is not None:
+            error = EngineError(self._status, self._headers, self._error_body)
+            self._fail(Failure(error.outcome, "", error))
+        else:
+            self._complete()
+
+    def response_lost(self, detail: str) -> None:
+        """The engine's connection broke."""
+        engine, self._engine = self._engine, None
+        if self._reused and engine is not None and not engine.response_begun:
+            # The engine closed an idle connection at the moment when we used it: nothing has failed.
+            self._connect(fresh=True)
+        elif self._stream is not None and self._stream.done:
+            self._complete()
+        else:
+            self._lost(detail)
+
+    def _relay_events(self, stream: EventStream, events: bytes) -> None:
+        if not self._response.begun:
+            self._unsent += events
+            if stream.error is not None and not stream.started:
+                error = error_of_event(stream.error)
+                self._fail(Failure(error.outcome, "", error))
+                return
+            if not (stream.started or stream.done):
+                self._unsent = self._unsent[-_LARGEST_ERROR:]
+                return
+            events, self._unsent = self._unsent, b""
+            now = self._data_path.loop.time()
+            self._data_path.metrics.first_token(self._lease.pool.key, self._lease.class_name, now - self._received_at)
+        self._relay(events)
+        if stream.error is not None:
+            self._cut(Outcome.ENGINE_ERROR, None)
+
+    def _relay(self, data: bytes) -> None:
+        if self._response.begun:
+            self._response.write(data)
+            return
+        self._request = (b"", b"")  # there will be no retry
+        headers = [*client_response_headers(self._headers), *self._own_headers]
+        self._response.begin(self._status, headers, self._length, data)
+
+    # --- the end ----------------------------------------------------------------------------------------------------------
+
+    def _lost(self, detail: str) -> None:
+        if self._response.begun:
+            self._cut(Outcome.RESET, refusal(Reason.STREAM_INTERRUPTED, detail=detail))
+        else:
+            self._fail(Failure(Outcome.RESET, detail))
+
+    def _complete(self) -> None:
+        if not self._response.begun:
+            self._length = 0
+            self._relay(b"")
+        self._over = True
+        self._owner.complete(self._status, self._stream.usage_event if self._stream is not None else self._tail)
+
+    def _fail(self, failure: Failure) -> None:
+        self.abort()
+        self._owner.failed(failure)
+
+    def _cut(self, outcome: Outcome, reason: Refusal | None) -> None:
+        self.abort()
+        self._owner.cut(outcome, reason)
+
+    def abort(self) -> None:
+        """Nobody wants the answer any more: the engine sees it at once."""
+        self._over = True
+        engine, self._engine = self._engine, None
+        if engine is not None:
+            engine.abort()
+
+    @property
+    def is_event_stream(self) -> bool:
+        """The client gets, or would get, server-sent events."""
+        return self._stream is not None
+
+    @property
+    def status(self) -> int:
+        """Status of the engine's response; 0 before it."""
+        return self._status
+
+    def check_silence(self, now: float) -> None:
+        """Give up when the engine has been silent for longer than the idle timeout."""
+        timeout = self._data_path.settings.idle_timeout
+        if self._engine is None or now - self._silent_since < timeout:
+            return
+        if self._stream is not None and self._stream.done:
+            engine, self._engine = self._engine, None
+            engine.abort()
+            self._complete()
+        elif self._response.begun:
+            self._cut(Outcome.TIMEOUT, refusal(Reason.ENGINE_TIMEOUT, seconds=timeout))
+        else:
+            self._fail(Failure(Outcome.TIMEOUT))
+
+    def pause(self) -> None:
+        """The client reads too slowly: stop reading from the engine."""
+        if self._engine is not None:
+            self._engine.pause_reading()
+
+    def resume(self, now: float) -> None:
+        """Read on; a silence that was ours does not count."""
+        self._silent_since = now
+        if self._engine is not None:
+            self._engine.resume_reading()

@@ -1,0 +1,59 @@
+"""Frames one response to a client whose body comes in pieces: chunks, a known length, or until the connection closes."""
+
+from typing import TYPE_CHECKING
+
+from workslice_router.forwarded_headers import Headers, connection_header, response_head
+from workslice_router.incoming_request import IncomingRequest
+
+if TYPE_CHECKING:
+    from workslice_router.client_connection import ClientConnection
+
+
+class ClientResponse:
+    """Nothing goes out before the first piece: until then another replica may still answer."""
+
+    __slots__ = ("_chunked", "_client", "_keep_alive", "_request", "begun")
+
+    def __init__(self, client: "ClientConnection", request: IncomingRequest) -> None:
+        self.begun = False
+        """The client has seen the status: no other answer is possible any more."""
+        self._client = client
+        self._request = request
+        self._chunked = False
+        self._keep_alive = False
+
+    def begin(self, status: int, headers: Headers, length: int | None, first: bytes) -> None:
+        """Send the head and the first piece in one write."""
+        self.begun = True
+        self._keep_alive = self._client.stays_open(self._request)
+        framing: Headers = []
+        if length is not None:
+            framing.append((b"content-length", b"%d" % length))
+        elif self._request.version == "1.1":
+            self._chunked = True
+            framing.append((b"transfer-encoding", b"chunked"))
+        else:
+            self._keep_alive = False
+        framing += connection_header(self._request.version, keep_alive=self._keep_alive)
+        self._client.write(response_head(status, [*headers, *framing]) + self._framed(first))
+
+    def write(self, data: bytes) -> None:
+        """Send a further piece."""
+        if data:
+            self._client.write(self._framed(data))
+
+    def end(self) -> None:
+        """The response is complete."""
+        if self._chunked:
+            self._client.write(b"0\r\n\r\n")
+        self._client.finished(keep_alive=self._keep_alive)
+
+    def cut(self, last: bytes = b"") -> None:
+        """End an incomplete response, after the piece `last`, so that the client can tell: without the end that its framing needs."""
+        self.write(last)
+        self._client.close_after_flush()
+
+    def _framed(self, data: bytes) -> bytes:
+        if self._chunked:
+            return b"%x\r\n%b\r\n" % (len(data), data) if data else b""
+        return data

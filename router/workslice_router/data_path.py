@@ -1,0 +1,98 @@
+"""What all connections of the router share, and the one timer that ends what takes too long."""
+
+import asyncio
+import logging
+import random
+from collections.abc import Coroutine
+from itertools import count
+from typing import TYPE_CHECKING, Any, Final
+
+from workslice_router.admission import Admission
+from workslice_router.api_keys import ApiKeys
+from workslice_router.engine_connection import IdleConnections
+from workslice_router.estimate import Estimator
+from workslice_router.metrics import Metrics
+from workslice_router.routing_table import RoutingTable
+from workslice_router.settings import Settings
+
+if TYPE_CHECKING:
+    from workslice_router.client_connection import ClientConnection
+    from workslice_router.exchange import Exchange
+
+SWEEP_SECONDS: Final = 0.1
+_KEY_CHECK_SECONDS: Final = 2.0
+
+log = logging.getLogger("workslice_router.data_path")
+
+
+class DataPath:
+    """Everything a connection needs; lives as long as the process. Make it inside the running event loop."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        table: RoutingTable,
+        admission: Admission,
+        estimator: Estimator,
+        metrics: Metrics,
+        keys: ApiKeys,
+    ) -> None:
+        self.settings = settings
+        self.table = table
+        self.admission = admission
+        self.estimator = estimator
+        self.metrics = metrics
+        self.keys = keys
+        self.loop = asyncio.get_running_loop()
+        self.idle = IdleConnections()
+        self.connections: set[ClientConnection] = set()
+        self.exchanges: set[Exchange] = set()
+        self.shutting_down = False
+        """Every response says Connection: close."""
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._ids = random.SystemRandom()
+        self._attempts = count()
+        self._next_key_check = 0.0
+
+    def new_request_id(self) -> bytes:
+        """An id for a request whose client sent none."""
+        return b"%032x" % self._ids.getrandbits(128)
+
+    def engine_request_id(self, request_id: bytes) -> bytes:
+        """The id under which an engine knows one attempt: engines need it unique, clients may repeat theirs."""
+        return b"%s-%x" % (request_id, next(self._attempts))
+
+    def start_task(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        """Run something that must wait (opening a connection); everything else happens in callbacks."""
+        task = self.loop.create_task(coroutine)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def sweep_for_ever(self) -> None:
+        """Enforce every deadline. One timer for all: a timer per request would cost more than the rest of the request."""
+        while True:
+            await asyncio.sleep(SWEEP_SECONDS)
+            try:
+                self.sweep(self.loop.time())
+            except Exception:
+                log.exception("the sweep failed; it goes on")
+
+    def sweep(self, now: float) -> None:
+        """End what is overdue at `now` (seconds of the loop's clock)."""
+        self.admission.tick()
+        self.idle.close_old()
+        for exchange in tuple(self.exchanges):
+            exchange.check_silence(now)
+        for connection in tuple(self.connections):
+            connection.check_deadline(now)
+        if now >= self._next_key_check:
+            self._next_key_check = now + _KEY_CHECK_SECONDS
+            self.keys.reload_if_changed()
+
+    def close(self) -> None:
+        """Reset every connection that is left."""
+        for task in self._tasks:
+            task.cancel()
+        for connection in tuple(self.connections):
+            connection.abort()
+        self.idle.close_all()

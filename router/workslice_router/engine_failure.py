@@ -1,0 +1,67 @@
+"""What a failed attempt at an engine means: whether another replica may try, and how it counts against this one."""
+
+from dataclasses import dataclass
+from typing import Final
+
+import orjson
+
+from workslice_router.ejection import Outcome
+from workslice_router.forwarded_headers import Headers
+
+MAX_RETRIES: Final = 2
+"""Further replicas that one request may try."""
+RETRYABLE: Final = frozenset({Outcome.CONNECT_FAILED, Outcome.RESET, Outcome.BUSY, Outcome.DRAINING})
+"""Failures that another replica may heal, as long as the client has seen nothing: the engine was not there, went away before its
+first byte, refused the request, or is shutting down. An error that the engine itself answered may be the request's fault and would
+only fail again elsewhere."""
+# What vLLM answers (status 500, /health still 200) while it drains.
+_DRAINING_MARK: Final = b"cannot schedule new futures after shutdown"
+_SERVICE_UNAVAILABLE: Final = 503
+_SERVER_ERRORS: Final = range(500, 600)
+_ERRORS: Final = range(400, 600)
+_BAD_GATEWAY: Final = 502
+
+
+@dataclass(frozen=True, slots=True)
+class EngineError:
+    """A whole response of an engine that says no."""
+
+    status: int
+    headers: Headers
+    body: bytes
+
+    @property
+    def outcome(self) -> Outcome:
+        """How it counts; a 4xx is the client's fault, so the engine did well."""
+        if self.status == _SERVICE_UNAVAILABLE:
+            return Outcome.BUSY
+        if self.status in _SERVER_ERRORS:
+            return Outcome.DRAINING if _DRAINING_MARK in self.body else Outcome.ENGINE_ERROR
+        return Outcome.OK
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why an attempt ended before the client saw anything of it."""
+
+    outcome: Outcome
+    detail: str = ""
+    error: EngineError | None = None
+    """What the engine answered, if it did."""
+
+    @property
+    def retryable(self) -> bool:
+        """Another replica may try."""
+        return self.outcome in RETRYABLE
+
+
+def error_of_event(data: bytes) -> EngineError:
+    """The error response that a stream amounts to whose first event is the error object `data`."""
+    try:
+        document = orjson.loads(data)
+        error = document.get("error")
+        code = error.get("code") if isinstance(error, dict) else document.get("code")
+    except (orjson.JSONDecodeError, AttributeError):
+        code = None
+    status = code if isinstance(code, int) and code in _ERRORS else _BAD_GATEWAY
+    return EngineError(status, [(b"content-type", b"application/json")], data)

@@ -1,0 +1,110 @@
+"""Reads an engine's server-sent events just far enough to relay them safely.
+
+What passes on is what came, byte for byte, but only whole events: a stream that is cut inside an event can then still be closed with
+a readable error event. An `error` object ends the stream, whatever follows: vLLM sends `[DONE]` after its own crash.
+"""
+
+import re
+from typing import Final
+
+import orjson
+
+# A lone \r would also be a line end by the standard. No engine writes it, and at the end of a read it cannot be told from \r\n.
+_EVENT_END: Final = re.compile(rb"\r?\n\r?\n")
+_LINE_END: Final = re.compile(rb"\r?\n")
+_LARGEST_HELD_EVENT: Final = 1 << 20
+_LONGEST_EVENT_END: Final = 4
+
+
+class EventStream:
+    """State of one stream of server-sent events."""
+
+    __slots__ = ("_held", "_in_large_event", "done", "error", "started", "usage_event")
+
+    def __init__(self) -> None:
+        self.started = False
+        """A data event that is not an error has passed."""
+        self.done = False
+        """`[DONE]` has passed: the answer is complete."""
+        self.error: bytes | None = None
+        """The JSON of the first event that carries an error object."""
+        self.usage_event = b""
+        """The last event that speaks of prompt_tokens."""
+        self._held = b""
+        self._in_large_event = False
+
+    def feed(self, data: bytes) -> bytes:
+        """The bytes to pass on now: whole events, up to and including the first error or `[DONE]`."""
+        if (
+            self.started
+            and not self._held
+            and data.endswith(b"\n\n")
+            and b'"error"' not in data
+            and b"[DONE]" not in data
+            and b'"prompt_tokens"' not in data
+            and not self.ended
+            and not self._in_large_event
+        ):
+            return data
+        return self._feed_carefully(data)
+
+    def finish(self) -> bytes:
+        """The engine has ended its response: what is still held, taken as a last event without its empty line."""
+        held, self._held = self._held, b""
+        if held and not self.ended and not self._in_large_event:
+            self._read_event(held)
+        return held
+
+    @property
+    def ended(self) -> bool:
+        """Nothing more will pass."""
+        return self.done or self.error is not None
+
+    def _feed_carefully(self, data: bytes) -> bytes:
+        if self.ended:
+            return b""
+        unseen = max(0, len(self._held) - _LONGEST_EVENT_END)
+        buffer = self._held + data if self._held else data
+        position = 0
+        for end in _EVENT_END.finditer(buffer, unseen):
+            if self._in_large_event:
+                self._in_large_event = False
+            else:
+                self._read_event(buffer[position : end.start()])
+            position = end.end()
+            if self.ended:
+                self._held = b""
+                return buffer[:position]
+        if len(buffer) - position > _LARGEST_HELD_EVENT:  # not worth the memory: passes on unread
+            self._in_large_event = self.started = True
+        if self._in_large_event:
+            # The last bytes stay, or an end of event that is split over two reads would go unseen.
+            position = max(position, len(buffer) - _LONGEST_EVENT_END)
+        self._held = buffer[position:]
+        return buffer[:position]
+
+    def _read_event(self, event: bytes) -> None:
+        values = []
+        for line in _LINE_END.split(event):
+            name, _, value = line.partition(b":")
+            if name.lstrip(b"\xef\xbb\xbf") == b"data":
+                values.append(value[1:] if value.startswith(b" ") else value)
+        if not values:
+            return  # comments (keep-alive) and the like
+        data = b"\n".join(values)
+        if data.strip() == b"[DONE]":
+            self.done = True
+        elif b'"error"' in data and _has_error(data):
+            self.error = data
+        else:
+            self.started = True
+            if b'"prompt_tokens"' in data:
+                self.usage_event = data
+
+
+def _has_error(data: bytes) -> bool:
+    try:
+        document = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return False
+    return isinstance(document, dict) and (bool(document.get("error")) or document.get("object") == "error")

@@ -1,0 +1,280 @@
+"""One request from its last byte to its settled account: placed, tried on a replica and perhaps on another, answered, settled.
+
+Everything happens in callbacks of the two connections and of the pool's queue; nothing here waits. However a request ends, it ends
+in `_settle`, once.
+"""
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from workslice_router.admission import Lease, Plan, Ticket
+from workslice_router.attempt import Attempt
+from workslice_router.client_response import ClientResponse
+from workslice_router.data_path import DataPath
+from workslice_router.ejection import Outcome
+from workslice_router.engine_failure import MAX_RETRIES, EngineError, Failure
+from workslice_router.forwarded_headers import Headers, client_response_headers
+from workslice_router.incoming_request import IncomingRequest
+from workslice_router.openai_errors import Reason, Refusal, Refused, refusal, sse_error_event
+from workslice_router.request_body import RequestView, read_request_body
+from workslice_router.request_log import log_everything, log_request
+from workslice_router.splice import upstream_body
+from workslice_router.usage import find_usage
+
+if TYPE_CHECKING:
+    from workslice_router.client_connection import ClientConnection
+
+CLIENT_GONE_STATUS: Final = 499
+"""Status in log and metrics of a request whose client did not wait for the answer."""
+
+log = logging.getLogger("workslice_router.data_path")
+
+
+class Exchange:
+    """The state of one request to an engine."""
+
+    __slots__ = (
+        "_attempt",
+        "_body",
+        "_client",
+        "_data_path",
+        "_last_lease",
+        "_lease",
+        "_path",
+        "_plan",
+        "_request",
+        "_request_id",
+        "_response",
+        "_retries",
+        "_settled",
+        "_ticket",
+        "_tried",
+        "_view",
+    )
+
+    def __init__(self, data_path: DataPath, client: "ClientConnection", request: IncomingRequest) -> None:
+        self._data_path = data_path
+        self._client = client
+        self._request = request
+        self._request_id = client.request_id(request)
+        self._path = request.endpoint.path if request.endpoint is not None else ""
+        self._response = ClientResponse(client, request)
+        self._body = request.body
+        request.body_parts.clear()
+        self._view: RequestView
+        self._plan: Plan
+        self._ticket: Ticket | None = None
+        self._lease: Lease | None = None
+        self._last_lease: Lease | None = None  # stays after the lease is settled, for headers and log
+        self._attempt: Attempt | None = None
+        self._retries = 0
+        self._tried: frozenset[str] = frozenset()
+        self._settled = False
+
+    # --- placing ----------------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Read the request's body and ask for a place."""
+        self._data_path.exchanges.add(self)
+        requested = self._request.header(b"x-workslice-class")
+        try:
+            self._view = read_request_body(self._body, self._path)
+            requested_class = requested.decode("ascii", "replace") if requested is not None else None
+            self._plan = self._data_path.admission.plan(self._view, requested_class)
+            self._submit()
+        except Refused as refused:
+            self._refuse(refused.refusal)
+        except Exception:
+            self._fail_internally()
+
+    def _submit(self) -> None:
+        got = self._data_path.admission.submit(self._plan, self, body_bytes=len(self._body), excluded=self._tried)
+        if isinstance(got, Lease):
+            self._try(got)
+        else:
+            self._ticket = got
+
+    def granted(self, lease: Lease) -> None:
+        """The pool's queue has a place. Runs inside whatever freed the place, so it must not raise."""
+        self._ticket = None
+        try:
+            self._try(lease)
+        except Exception:
+            self._fail_internally()
+
+    def refused(self, cause: Refusal) -> None:
+        """The pool's queue gives up on this request."""
+        self._ticket = None
+        self._refuse(cause)
+
+    def _try(self, lease: Lease) -> None:
+        self._lease = self._last_lease = lease
+        attempt = self._attempt = Attempt(
+            self._data_path, self, lease, self._response, self._own_headers(lease), self._request.received_at
+        )
+        body = upstream_body(self._body, self._view, lease.pool.spec.model, lease.priority)
+        # Engines need ids that are unique; clients may repeat theirs, and so does a second attempt.
+        engine_id = self._data_path.engine_request_id(self._request_id)
+        attempt.start(self._path, self._request.headers, engine_id, body)
+        if self._client.write_paused:
+            attempt.pause()
+
+    def _own_headers(self, lease: Lease | None) -> Headers:
+        headers = [(b"x-request-id", self._request_id)]
+        if lease is None:
+            return headers
+        headers += [
+            (b"x-workslice-class", lease.class_name.encode()),
+            (b"x-workslice-pool", lease.pool.key.encode()),
+            (b"x-workslice-replica", lease.replica.uid.encode()),
+            (b"x-workslice-queue-ms", b"%d" % (lease.queued_seconds * 1000)),
+        ]
+        if lease.output_limit is not None:
+            headers.append((b"x-workslice-output-limit", b"%d" % lease.output_limit))
+        return headers
+
+    # --- how an attempt ends ----------------------------------------------------------------------------------------------
+
+    def failed(self, failure: Failure) -> None:
+        """The attempt failed and the client has seen nothing: another replica, or an error."""
+        if failure.retryable and self._retries < MAX_RETRIES:
+            try:
+                self._retry(failure.outcome)
+                return
+            except Refused as refused:
+                # "Unreachable" says that there is nobody else; then the failure itself says more.
+                if refused.refusal.reason is not Reason.ENGINE_UNREACHABLE:
+                    self._refuse(refused.refusal)
+                    return
+        if failure.error is not None and failure.outcome is not Outcome.DRAINING:
+            self._pass_on(failure.error)
+            return
+        if failure.outcome is Outcome.TIMEOUT:
+            reason = refusal(Reason.ENGINE_TIMEOUT, seconds=self._data_path.settings.idle_timeout)
+        elif failure.outcome is Outcome.RESET:
+            reason = refusal(Reason.ENGINE_FAILED, detail=failure.detail, retry_after=1)
+        else:
+            reason = refusal(Reason.ENGINE_UNREACHABLE, model=self._view.model, retry_after=1)
+        self._refuse(reason, failure.outcome, failure.detail)
+
+    def _retry(self, outcome: Outcome) -> None:
+        """Give this replica back and ask for another; raises Refused when there is none."""
+        lease, self._lease = self._lease, None
+        assert lease is not None
+        self._attempt = None
+        self._retries += 1
+        self._tried |= {lease.replica.uid}
+        lease.settle(outcome)
+        self._data_path.metrics.retried(lease.pool.key, outcome)
+        self._submit()
+
+    def _pass_on(self, error: EngineError) -> None:
+        """The engine's error is the answer."""
+        headers = [*client_response_headers(error.headers), *self._own_headers(self._last_lease)]
+        if error.outcome is Outcome.BUSY and not any(name == b"retry-after" for name, _ in headers):
+            headers.append((b"retry-after", b"1"))
+        self._settle(error.outcome, error.status, reason="engine_answer")
+        self._client.respond(self._request, error.status, headers, error.body)
+
+    def _refuse(self, cause: Refusal, outcome: Outcome = Outcome.CLIENT_GONE, detail: str = "") -> None:
+        """Answer with an error of the router's own."""
+        self._data_path.metrics.refused(cause.reason)
+        self._settle(outcome, cause.status, reason=cause.reason.value, detail=detail)
+        headers = [*cause.headers, *self._own_headers(self._last_lease)]
+        self._client.respond(self._request, cause.status, headers, cause.body)
+
+    def cut(self, outcome: Outcome, reason: Refusal | None) -> None:
+        """The client has a part of the answer and gets no more: say so in the stream, and end it without its end."""
+        attempt = self._attempt
+        assert attempt is not None
+        last = sse_error_event(reason) if reason is not None and attempt.is_event_stream else b""
+        self._data_path.metrics.refused(reason.reason if reason is not None else Reason.STREAM_INTERRUPTED)
+        self._settle(
+            outcome, attempt.status, reason=reason.reason.value if reason is not None else "engine_error_event"
+        )
+        self._response.cut(last)
+
+    def complete(self, status: int, usage_text: bytes) -> None:
+        """The whole answer is relayed."""
+        lease = self._lease
+        assert lease is not None
+        usage = find_usage(usage_text)
+        if usage is not None:
+            self._data_path.estimator.learn(lease.pool.spec.model, self._view, usage.prompt_tokens)
+            self._data_path.metrics.tokens(lease.pool.key, usage.prompt_tokens, usage.completion_tokens)
+        self._settle(Outcome.OK, status)
+        self._response.end()
+
+    # --- from outside -----------------------------------------------------------------------------------------------------
+
+    def client_gone(self) -> None:
+        """The client has closed its connection: nobody waits for the answer."""
+        if self._settled:
+            return
+        self._data_path.metrics.client_gone(self._last_lease.pool.key if self._last_lease is not None else "")
+        self._abort_attempt()
+        self._settle(Outcome.CLIENT_GONE, CLIENT_GONE_STATUS, reason="client_gone")
+
+    def interrupt(self, reason: Refusal) -> None:
+        """End the request now with an error, through no fault of its replica."""
+        if self._settled:
+            return
+        self._abort_attempt()
+        if self._response.begun:
+            self.cut(Outcome.CLIENT_GONE, reason)
+        else:
+            self._refuse(reason)
+
+    def check_silence(self, now: float) -> None:
+        """Give up on an engine that is silent for too long; one that we do not read from is not silent."""
+        if self._attempt is not None and not self._client.write_paused:
+            self._attempt.check_silence(now)
+
+    def pause_engine(self) -> None:
+        """The client reads too slowly."""
+        if self._attempt is not None:
+            self._attempt.pause()
+
+    def resume_engine(self) -> None:
+        """The client has caught up."""
+        if self._attempt is not None:
+            self._attempt.resume(self._data_path.loop.time())
+
+    def _fail_internally(self) -> None:
+        log.exception("request %s failed in the router itself", self._request_id.decode("ascii", "replace"))
+        self.interrupt(refusal(Reason.INTERNAL_ERROR))
+
+    def _abort_attempt(self) -> None:
+        if self._attempt is not None:
+            self._attempt.abort()
+
+    def _settle(self, outcome: Outcome, status: int, **failure: str) -> None:
+        """The one way out: gives back the place in the queue or on the replica, counts and logs. Only the first call does."""
+        if self._settled:
+            return
+        self._settled = True
+        self._body = b""
+        data_path, request, last = self._data_path, self._request, self._last_lease
+        data_path.exchanges.discard(self)
+        ticket, self._ticket = self._ticket, None
+        if ticket is not None:
+            ticket.cancel()
+        lease, self._lease = self._lease, None
+        if lease is not None:
+            lease.settle(outcome)
+        seconds = data_path.loop.time() - request.received_at
+        pool, class_name = (last.pool.key, last.class_name) if last is not None else ("", "")
+        data_path.metrics.request_finished(self._path, pool, class_name, status, seconds)
+        data_path.metrics.caller(request.caller, status)
+        if failure or log_everything():
+            where = {"pool": pool, "requestClass": class_name, "replica": last.replica.uid if last is not None else ""}
+            log_request(
+                request,
+                self._request_id,
+                status,
+                seconds,
+                failed=bool(failure),
+                **where,
+                retries=self._retries,
+                **failure,
+            )

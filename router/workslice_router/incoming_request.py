@@ -1,0 +1,76 @@
+"""One request as a client sent it, and what its head alone decides."""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from workslice_router.api_keys import ApiKeys
+from workslice_router.endpoints import Endpoint, find_endpoint
+from workslice_router.forwarded_headers import Headers
+from workslice_router.openai_errors import Reason, Refusal, Refused, refusal
+from workslice_router.settings import MAX_HEAD_BYTES, MAX_HEADERS
+
+_SUPPORTED_VERSIONS: Final = ("1.1", "1.0")
+
+
+@dataclass(slots=True)
+class IncomingRequest:
+    """Filled as its bytes arrive."""
+
+    method: bytes = b""
+    target: bytes = b""
+    version: str = "1.1"
+    headers: Headers = field(default_factory=list)
+    body_parts: list[bytes] = field(default_factory=list)
+    body_bytes: int = 0
+    keep_alive: bool = False
+    endpoint: Endpoint | None = None
+    caller: str = ""
+    """Name of the API key used; empty when none are configured."""
+    refusal: Refusal | None = None
+    """Set when the request is refused already; the rest of its body is then read and dropped."""
+    received_at: float = 0.0
+
+    def header(self, name: bytes) -> bytes | None:
+        """The first header of this lower-case name."""
+        return next((value for key, value in self.headers if key == name), None)
+
+    @property
+    def body(self) -> bytes:
+        """The whole body."""
+        return self.body_parts[0] if len(self.body_parts) == 1 else b"".join(self.body_parts)
+
+    @property
+    def expects_continue(self) -> bool:
+        """The client waits for `100 Continue` before it sends the body."""
+        return self.version == "1.1" and (self.header(b"expect") or b"").strip().lower() == b"100-continue"
+
+    @property
+    def declared_body_bytes(self) -> int | None:
+        """Bytes of body that will come, None when they come in chunks."""
+        if self.header(b"transfer-encoding") is not None:
+            return None
+        return int(self.header(b"content-length") or 0)
+
+
+def check_head(request: IncomingRequest, keys: ApiKeys, max_body_bytes: int) -> None:
+    """Set the endpoint and the caller, or raise Refused: before the body is read, so that a stranger's body costs nothing."""
+    if request.version not in _SUPPORTED_VERSIONS:
+        raise Refused(refusal(Reason.HTTP_VERSION))
+    head_bytes = len(request.target) + sum(len(name) + len(value) for name, value in request.headers)
+    if head_bytes > MAX_HEAD_BYTES or len(request.headers) > MAX_HEADERS:
+        raise Refused(refusal(Reason.HEADERS_TOO_LARGE, limit=MAX_HEAD_BYTES))
+    codings = [value.strip().lower() for name, value in request.headers if name == b"transfer-encoding"]
+    # Anything but plain chunks is a way to make two servers disagree about where a request ends.
+    if codings and (codings != [b"chunked"] or request.version == "1.0"):
+        raise Refused(refusal(Reason.MALFORMED_REQUEST, detail="the only Transfer-Encoding is chunked, with HTTP/1.1"))
+    request.endpoint = find_endpoint(request.method, request.target)
+    request.caller = keys.authenticate(request.header(b"authorization"))
+    encoding = (request.header(b"content-encoding") or b"identity").strip().lower()
+    if encoding != b"identity":
+        shown = encoding[:40].decode("ascii", "backslashreplace")
+        raise Refused(refusal(Reason.UNSUPPORTED_ENCODING, encoding=shown))
+    expect = request.header(b"expect")
+    if expect is not None and expect.strip().lower() != b"100-continue":
+        raise Refused(refusal(Reason.EXPECTATION_FAILED))
+    if (request.declared_body_bytes or 0) > max_body_bytes:
+        raise Refused(refusal(Reason.BODY_TOO_LARGE, limit=max_body_bytes))
