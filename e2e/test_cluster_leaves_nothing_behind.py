@@ -6,14 +6,13 @@ It starts a second cluster beside the shared one; instance number, addresses and
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-INSTANCE = "7"
-LINK = "workslice7"
+from second_cluster import LINK, SecondCluster, process_folders, read, read_link
+
 # Groups of the shared cluster come and go with its pods.
 SHARED_GROUP = "workslice-0"
 
@@ -37,66 +36,6 @@ POD = {
 }
 
 
-class Cluster:
-    """The second cluster, driven by its command line as a user would."""
-
-    def __init__(self, state: Path) -> None:
-        self.state = state
-        self.environment = {**os.environ, "WORKSLICE_CLUSTER_INSTANCE": INSTANCE, "WORKSLICE_CLUSTER_STATE": str(state)}
-        self.namespaces: set[str] = set()
-
-    def start(self, *words: str) -> "subprocess.Popen[str]":
-        command = [sys.executable, "-m", "workslice_cluster", *words]
-        return subprocess.Popen(
-            command,
-            env=self.environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-
-    def run(self, *words: str, stdin: str = "") -> str:
-        with self.start(*words) as process:
-            output, _ = process.communicate(stdin, timeout=300)
-        assert process.returncode == 0, output
-        return output
-
-    def remember_namespaces(self) -> int:
-        """Note the namespaces of everything that carries the state folder in its environment; return how many inits."""
-        inits = 0
-        for pid, folder in process_folders():
-            environment = read(folder / "environ").split("\0")
-            if not any(str(self.state) in line for line in environment) or pid == os.getpid():
-                continue
-            for kind in ("net", "mnt", "pid"):
-                name = read_link(folder / "ns" / kind)
-                if name and name != os.readlink(f"/proc/self/ns/{kind}"):
-                    self.namespaces.add(name)
-            inits += read(folder / "cmdline").startswith("tini\0")
-        return inits
-
-
-def read(path: Path) -> str:
-    try:
-        return path.read_text(errors="replace")
-    except OSError:  # the process has ended
-        return ""
-
-
-def read_link(path: Path) -> str:
-    try:
-        return os.readlink(path)
-    except OSError:
-        return ""
-
-
-def process_folders() -> Iterator[tuple[int, Path]]:
-    for name in os.listdir("/proc"):
-        if name.isdecimal():
-            yield int(name), Path("/proc", name)
-
-
 def host_snapshot() -> dict[str, set[str]]:
     """What the host has of interfaces, routes, mounts and control groups."""
 
@@ -114,7 +53,7 @@ def host_snapshot() -> dict[str, set[str]]:
     }
 
 
-def processes_left(cluster: Cluster) -> list[str]:
+def processes_left(cluster: SecondCluster) -> list[str]:
     """Processes that live in a namespace of the cluster, carry its state folder, or see one of its mounts."""
     left = []
     for pid, folder in process_folders():
@@ -126,7 +65,7 @@ def processes_left(cluster: Cluster) -> list[str]:
     return left
 
 
-def assert_nothing_is_left(cluster: Cluster, before: dict[str, set[str]]) -> None:
+def assert_nothing_is_left(cluster: SecondCluster, before: dict[str, set[str]]) -> None:
     assert processes_left(cluster) == []
     after = host_snapshot()
     assert {what: after[what] - before[what] for what in before} == {what: set() for what in before}
@@ -134,13 +73,13 @@ def assert_nothing_is_left(cluster: Cluster, before: dict[str, set[str]]) -> Non
 
 
 @pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    one = Cluster(tmp_path / "cluster")
+def cluster(tmp_path: Path) -> Iterator[SecondCluster]:
+    one = SecondCluster(tmp_path / "cluster")
     yield one
     one.run("down")
 
 
-def test_a_cluster_with_a_running_pod_is_gone_after_down(cluster: Cluster) -> None:
+def test_a_cluster_with_a_running_pod_is_gone_after_down(cluster: SecondCluster) -> None:
     before = host_snapshot()
     cluster.run("up")
     cluster.run("kubectl", "apply", "-f", "-", stdin=json.dumps(POD))
@@ -158,7 +97,7 @@ def test_a_cluster_with_a_running_pod_is_gone_after_down(cluster: Cluster) -> No
 
 
 @pytest.mark.parametrize("line", ["namespaces, control groups", "starting etcd", "starting kubelet"])
-def test_a_start_that_was_killed_is_cleaned_by_down(cluster: Cluster, line: str) -> None:
+def test_a_start_that_was_killed_is_cleaned_by_down(cluster: SecondCluster, line: str) -> None:
     before = host_snapshot()
     kill_up_at(cluster, line)
     cluster.remember_namespaces()
@@ -168,7 +107,7 @@ def test_a_start_that_was_killed_is_cleaned_by_down(cluster: Cluster, line: str)
     assert_nothing_is_left(cluster, before)
 
 
-def test_after_a_killed_start_two_more_at_once_make_one_cluster(cluster: Cluster) -> None:
+def test_after_a_killed_start_two_more_at_once_make_one_cluster(cluster: SecondCluster) -> None:
     before = host_snapshot()
     kill_up_at(cluster, "namespaces, control groups")
 
@@ -182,14 +121,14 @@ def test_after_a_killed_start_two_more_at_once_make_one_cluster(cluster: Cluster
     assert_nothing_is_left(cluster, before)
 
 
-def test_down_without_a_cluster_is_no_error(cluster: Cluster) -> None:
+def test_down_without_a_cluster_is_no_error(cluster: SecondCluster) -> None:
     before = host_snapshot()
     cluster.run("down")
     cluster.run("down")
     assert {what: host_snapshot()[what] - before[what] for what in before} == {what: set() for what in before}
 
 
-def kill_up_at(cluster: Cluster, line: str) -> None:
+def kill_up_at(cluster: SecondCluster, line: str) -> None:
     with cluster.start("up") as process:
         assert process.stdout is not None
         said = []

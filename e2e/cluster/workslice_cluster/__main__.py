@@ -22,6 +22,9 @@ def main() -> int:
     except ClusterError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("interrupted; `down` removes what is there, `up` goes on", file=sys.stderr)
+        return 130
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -58,7 +61,8 @@ def _run(arguments: argparse.Namespace, instance: Instance) -> int:
             with cluster_lock(instance), step("stopping the cluster"):
                 leftovers.remove(instance)
         case "status":
-            well, text = status_report(instance, prepare(instance.cache))
+            init = _init(instance)
+            well, text = status_report(instance, init, prepare(instance.cache))
             print(text)
             return 0 if well else 1
         case "load":

@@ -1,17 +1,14 @@
 """Says how a cluster is: every daemon, the node, its slices, and how to reach it."""
 
-from workslice_cluster import components, inventory, namespaces, node_view, processes
+from workslice_cluster import components, inventory, node_view, processes
 from workslice_cluster.health import answers_well
 from workslice_cluster.image_import import containerd_answers
 from workslice_cluster.instance import Instance
 from workslice_cluster.prepare import Parts
 
 
-def status_report(instance: Instance, parts: Parts) -> tuple[bool, str]:
-    """Return whether all is well, and the text to show."""
-    init = namespaces.find_init(instance.state)
-    if init is None:
-        return False, "the cluster is not up: run `python -m workslice_cluster up`"
+def status_report(instance: Instance, init: int, parts: Parts) -> tuple[bool, str]:
+    """Return whether all is well in the cluster that this init holds, and the text to show."""
     running = processes.of_cluster(instance.state)
     all_well, lines = True, []
     for component in components.table(instance, parts.binaries):
