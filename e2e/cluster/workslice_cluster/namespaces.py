@@ -13,7 +13,7 @@ from workslice_cluster.instance import Instance
 _UNSHARE = ("unshare", "--mount", "--net", "--uts", "--ipc", "--pid", "--fork", "--kill-child", "--mount-proc")
 _INIT = ("tini", "--", "sleep", "infinity")
 # Daemons get nothing of the caller's environment: no proxies, no credentials.
-_ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root"}
+_ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/"}
 
 
 def find_init(state: Path) -> int | None:
