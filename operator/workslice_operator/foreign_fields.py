@@ -32,15 +32,15 @@ def foreign_fields(managed_fields: Iterable[Mapping[str, Any]], manifest: Mappin
 
 
 def _additions(owned: Mapping[str, Any], ours: Any, path: _Path) -> Iterator[_Path]:
-    """Paths in `owned` that `ours` does not have, each cut at the first step that is foreign."""
+    """Paths in `owned` that `ours` does not have: of a foreign item of a list the item, else every single field."""
     for key, below in owned.items():
         if key == ".":
             continue
         present, value = _step(ours, key)
-        if not present:
-            yield (*path, key)
-        elif below:
+        if below.keys() - {"."} and (present or key.startswith("f:")):
             yield from _additions(below, value, (*path, key))
+        elif not present:
+            yield (*path, key)
 
 
 def _step(value: Any, key: str) -> tuple[bool, Any]:

@@ -1,0 +1,92 @@
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pool_facts import NOW, make_exit, make_pod, ready_pod, unplaced_pod
+
+from workslice_api.names import Reason
+from workslice_operator.pod_diagnosis import Diagnosis, diagnose
+
+LOGS = Path(__file__).parent / "engine_logs"
+
+
+def found(pod: Any) -> Diagnosis:
+    diagnosis = diagnose(pod, "shop", 600, NOW)
+    assert diagnosis is not None
+    return diagnosis
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        make_pod(age=599),
+        make_pod(waiting_reason="ContainerCreating"),
+        ready_pod(restarts=3, last_exit=make_exit()),
+        unplaced_pod("a", "0/1 nodes are available"),
+        make_pod(deleting=True, last_exit=make_exit()),
+    ],
+    ids=["starting", "being made", "recovered", "without a place", "going"],
+)
+def test_pods_without_a_fault_have_no_diagnosis(pod: Any) -> None:
+    assert diagnose(pod, "shop", 600, NOW) is None
+
+
+def test_a_refused_flag_is_quoted_with_what_to_correct() -> None:
+    log = (LOGS / "unrecognized_flag.txt").read_text()
+    diagnosis = found(make_pod(waiting_reason="CrashLoopBackOff", restarts=2, last_exit=make_exit(log, exit_code=2)))
+    assert diagnosis.reason is Reason.ENGINE_FAILED
+    assert diagnosis.message == (
+        "short-engine-a ended: unrecognized arguments: --foo; correct engine.extraArgs of the profile"
+    )
+
+
+def test_a_failure_stays_visible_while_the_engine_tries_again() -> None:
+    again = make_pod(restarts=1, last_exit=make_exit((LOGS / "missing_path.txt").read_text()))
+    assert "the model path /models/none does not exist" in found(again).message
+
+
+def test_a_crash_that_nobody_can_explain_names_the_command_that_shows_the_log() -> None:
+    diagnosis = found(make_pod(last_exit=make_exit("strange", exit_code=139)))
+    assert diagnosis.reason is Reason.CRASH_LOOPING
+    assert diagnosis.message == (
+        "short-engine-a ended with exit code 139: strange; see kubectl -n shop logs short-engine-a -c engine --previous"
+    )
+
+
+def test_a_kill_for_memory_names_the_limit_and_the_field() -> None:
+    diagnosis = found(make_pod(last_exit=make_exit("ValueError: x", reason="OOMKilled", exit_code=137)))
+    assert diagnosis.reason is Reason.OUT_OF_MEMORY
+    assert "limit of 8Gi: raise memory.host" in diagnosis.message
+
+
+@pytest.mark.parametrize("why", ["ImagePullBackOff", "ErrImagePull", "InvalidImageName"])
+def test_an_image_that_cannot_be_pulled_is_named(why: str) -> None:
+    pod = make_pod(waiting_reason=why, waiting_message='Back-off pulling image "nowhere/vllm:1"\nmore')
+    diagnosis = found(pod)
+    assert diagnosis.reason is Reason.IMAGE_PULL_FAILED
+    assert 'Back-off pulling image "nowhere/vllm:1"; check engine.image' in diagnosis.message
+
+
+def test_a_missing_secret_is_named() -> None:
+    pod = make_pod(waiting_reason="CreateContainerConfigError", waiting_message='secret "hub" not found')
+    assert 'secret "hub" not found; create what it names' in found(pod).message
+
+
+def test_a_start_that_takes_too_long_is_told_as_such() -> None:
+    diagnosis = found(make_pod(age=600))
+    assert diagnosis.reason is Reason.START_TIMED_OUT
+    assert "within 600 s: raise engine.startupTimeout" in diagnosis.message
+
+
+def test_an_engine_killed_by_its_startup_probe_timed_out_too() -> None:
+    assert found(make_pod(age=900, last_exit=make_exit("", exit_code=143, lived=603))).reason is Reason.START_TIMED_OUT
+
+
+def test_an_engine_that_died_after_long_service_did_not_time_out() -> None:
+    ended = make_exit("Aborted", exit_code=134, lived=timedelta(hours=5).total_seconds())
+    assert found(make_pod(age=20000, last_exit=ended)).reason is Reason.CRASH_LOOPING
+
+
+def test_an_engine_that_falls_silent_is_not_said_to_start() -> None:
+    assert found(make_pod(age=9000, started=True)).reason is Reason.NOT_ANSWERING
