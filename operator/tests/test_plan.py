@@ -160,6 +160,14 @@ def test_demand_decides_the_replicas_and_an_event_tells_it() -> None:
     assert event.message.startswith("from 1 to 3 replicas")
 
 
+def test_a_pool_that_grows_stays_ready_while_the_scheduler_looks_for_a_place() -> None:
+    pods = (ready_pod("a"), unplaced_pod("b", ""))
+    pool = make_pool(scaling=BURST)
+    result = planned(make_observed(pool, deployment=make_deployment(2), pods=pods, signal=QueueSignal(0, 4)))
+    assert status(result, ConditionType.SLICES_GRANTED) == "Unknown"
+    assert status(result, ConditionType.READY) == "True"
+
+
 def test_unknown_demand_is_shown_as_unknown() -> None:
     result = planned(make_observed(make_pool(scaling=BURST), deployment=make_deployment(1), pods=(ready_pod(),)))
     assert result.status.queue_depth is None

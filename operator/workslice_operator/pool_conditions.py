@@ -97,7 +97,10 @@ def ready(parts: Mapping[ConditionType, Finding]) -> Finding:
     if parts[ConditionType.CONFLICT].status:
         return Finding(False, Reason.POOL_NOT_READY, f"Conflict: {parts[ConditionType.CONFLICT].message}")
     needed = (ConditionType.PROFILE_READY, ConditionType.SLICES_GRANTED, ConditionType.ENGINES_READY)
-    missing = [f"{one}: {parts[one].message}" for one in needed if parts[one].status is not True]
+    # While the scheduler looks for a place SlicesGranted is Unknown: a pool that grows must not look broken for that moment, and
+    # one that has too few engines is not ready by EnginesReady.
+    good = {ConditionType.SLICES_GRANTED: (True, None)}
+    missing = [f"{one}: {parts[one].message}" for one in needed if parts[one].status not in good.get(one, (True,))]
     if missing:
         return Finding(False, Reason.POOL_NOT_READY, " | ".join(missing))
     return Finding(True, Reason.POOL_READY, parts[ConditionType.ENGINES_READY].message)
