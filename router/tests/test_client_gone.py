@@ -1,0 +1,93 @@
+import asyncio
+
+from router_under_test import chat, pool, post, running_router, until
+from scripted_engine import (
+    HELLO,
+    STREAM_HEAD,
+    EngineRequest,
+    Wire,
+    answers,
+    chunk,
+    response,
+    scripted_engine,
+    token,
+)
+
+
+async def never(request: EngineRequest, wire: Wire) -> None:
+    """Takes the request and says nothing."""
+
+
+async def test_a_client_that_leaves_while_it_waits_for_the_answer_frees_the_engine_at_once():
+    async with scripted_engine(never) as engine, running_router(engine) as router, router.client() as client:
+        await client.send(post(chat()))
+        await until(lambda: engine.requests)
+        client.leave()
+        async with asyncio.timeout(1):
+            await engine.requests[0].gone.wait()
+        await until(router.at_rest)
+
+
+async def test_a_client_that_closes_politely_has_left_too():
+    async with scripted_engine(never) as engine, running_router(engine) as router, router.client() as client:
+        await client.send(post(chat()))
+        await until(lambda: engine.requests)
+        client.writer.close()
+        async with asyncio.timeout(1):
+            await engine.requests[0].gone.wait()
+
+
+async def test_a_client_that_leaves_in_the_middle_of_a_stream_frees_the_engine_at_once():
+    async def behaviour(request: EngineRequest, wire: Wire) -> None:
+        wire.write(STREAM_HEAD + chunk(token("a")))
+
+    async with scripted_engine(behaviour) as engine, running_router(engine) as router, router.client() as client:
+        await client.send(post(chat(stream=True)))
+        await client.head()
+        client.leave()
+        async with asyncio.timeout(1):
+            await engine.requests[0].gone.wait()
+
+
+async def test_a_client_that_leaves_the_queue_never_reaches_an_engine():
+    async with scripted_engine(never) as engine, running_router(engine, spec=pool(max_concurrent=1)) as router:
+        async with router.client() as running, router.client() as waiting:
+            await running.send(post(chat()))
+            await until(lambda: engine.requests)
+            await waiting.send(post(chat()))
+            await until(lambda: router.admission.waiting == 1)
+            waiting.leave()
+            await until(lambda: router.admission.waiting == 0)
+            assert router.admission.queued_bytes == 0
+            running.leave()
+        await until(router.at_rest)
+        assert len(engine.requests) == 1
+
+
+async def test_a_client_that_leaves_while_the_router_connects_sends_nothing_to_the_engine():
+    async with scripted_engine(answers(response(HELLO))) as engine, running_router(engine) as router:
+        async with router.client() as client:
+            await client.send(post(chat()))
+            connection = await first_connection(router.data_path.connections)
+            connection.abort()
+        await until(router.at_rest)
+        assert (await router.ask()).status == 200
+        assert len(engine.requests) in (1, 2)
+
+
+async def first_connection(connections):  # type: ignore[no-untyped-def]
+    await until(lambda: connections)
+    return next(iter(connections))
+
+
+async def test_a_client_that_stops_reading_is_cut_off_after_the_idle_timeout():
+    async def behaviour(request: EngineRequest, wire: Wire) -> None:
+        wire.write(STREAM_HEAD + chunk(token("x" * 60_000)) * 400)
+
+    async with scripted_engine(behaviour) as engine, running_router(engine, idle_timeout=0.4) as router:
+        async with router.client() as client:
+            await client.send(post(chat(stream=True)))
+            await until(lambda: engine.requests)
+            async with asyncio.timeout(5):
+                await engine.requests[0].gone.wait()
+        await until(lambda: not router.data_path.connections)
