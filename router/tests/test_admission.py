@@ -1,0 +1,333 @@
+"""Granting, queueing, spilling, retrying and settling."""
+
+from dataclasses import replace
+
+import pytest
+from routed_pools import LONG, SHORT, Asker, Bench, replicas, table_of, view
+
+from workslice_router.admission import Lease, Ticket
+from workslice_router.ejection import Outcome
+from workslice_router.openai_errors import Reason, Refused, refusal
+
+
+def refused(bench: Bench, **changes: object) -> Reason:
+    with pytest.raises(Refused) as caught:
+        bench.ask(**changes)  # type: ignore[arg-type]
+    return caught.value.refusal.reason
+
+
+@pytest.fixture
+def short_only() -> Bench:
+    return Bench(table_of((SHORT, replicas("a"))))
+
+
+@pytest.fixture
+def both() -> Bench:
+    return Bench(table_of((SHORT, replicas("s")), (LONG, replicas("l"))))
+
+
+def test_a_model_that_nobody_configured_is_not_found(short_only: Bench) -> None:
+    assert refused(short_only, model="nobody") is Reason.UNKNOWN_MODEL
+
+
+def test_short_and_long_requests_go_to_their_pools(both: Bench) -> None:
+    assert both.lease(prompt_characters=400).pool.key == "serving/short"
+    assert both.lease(prompt_characters=20_000).pool.key == "serving/long"
+    assert both.lease(prompt_characters=400, requested_class="long").pool.key == "serving/long"
+
+
+def test_without_max_tokens_the_default_answer_counts_and_the_limit_is_told() -> None:
+    bench = Bench(table_of((SHORT, replicas("s")), (LONG, replicas("l"))), default_output_tokens=1950)
+    lease = bench.lease(prompt_characters=400, max_tokens=None)
+    assert lease.pool.key == "serving/long"
+    assert lease.output_limit == 8000 - 100
+    assert bench.lease(prompt_characters=400, max_tokens=5).output_limit is None
+
+
+def test_accounting_is_local_and_instant(short_only: Bench) -> None:
+    lease = short_only.lease()
+    replica = short_only.table.pools["serving/short"].replicas[0]
+    assert (replica.in_flight, replica.outstanding_tokens) == (1, 200)
+    lease.settle(Outcome.OK)
+    lease.settle(Outcome.OK)
+    short_only.assert_idle()
+
+
+@pytest.mark.parametrize("outcome", Outcome)
+def test_every_way_out_gives_the_place_back(short_only: Bench, outcome: Outcome) -> None:
+    short_only.lease().settle(outcome)
+    short_only.assert_idle()
+
+
+def test_idle_replicas_take_turns() -> None:
+    bench = Bench(table_of((SHORT, replicas("a", "b", "c"))))
+    uids = []
+    for _ in range(6):
+        lease = bench.lease()
+        uids.append(lease.replica.uid)
+        lease.settle(Outcome.OK)
+    assert uids == ["a", "b", "c", "a", "b", "c"]
+
+
+def test_a_full_pool_spills_where_the_request_fits_and_queues_otherwise(both: Bench) -> None:
+    shorts = [both.lease().pool.key for _ in range(4)]
+    assert shorts == ["serving/short", "serving/short", "serving/long", "serving/long"]
+    _, ticket = both.wait()
+    assert ticket.pool.key == "serving/short"
+
+
+def test_a_request_that_asked_for_its_class_waits_for_it(both: Bench) -> None:
+    for _ in range(2):
+        both.lease(requested_class="short")
+    _, ticket = both.wait(requested_class="short")
+    assert ticket.pool.key == "serving/short"
+    assert both.table.pools["serving/long"].running == 0
+
+
+def test_who_waits_gets_the_next_place_and_knows_how_long_it_waited(short_only: Bench) -> None:
+    first = short_only.lease()
+    short_only.lease()
+    asker, _ = short_only.wait()
+    short_only.now += 2.5
+    first.settle(Outcome.OK)
+    assert [lease.queued_seconds for lease in asker.leases] == [2.5]
+    assert short_only.admission.waiting == 0
+
+
+def test_a_free_place_of_a_sibling_takes_who_waits_and_fits(both: Bench) -> None:
+    leases = [both.lease() for _ in range(4)]
+    asker, _ = both.wait()
+    on_long = next(lease for lease in leases if lease.pool.key == "serving/long")
+    on_long.settle(Outcome.OK)
+    assert asker.leases[0].pool.key == "serving/long"
+    assert asker.leases[0].class_name == "short"
+
+
+def test_a_long_request_never_takes_a_short_place(both: Bench) -> None:
+    shorts = [both.lease(requested_class="short") for _ in range(2)]
+    for _ in range(2):
+        both.lease(prompt_characters=20_000)
+    asker, _ = both.wait(prompt_characters=20_000)
+    for lease in shorts:
+        lease.settle(Outcome.OK)
+    assert not asker.leases
+
+
+def test_the_queue_goes_by_class_priority_first() -> None:
+    urgent = replace(SHORT, key="serving/urgent", class_name="urgent", class_tokens=300, priority=-5)
+    bench = Bench(table_of((urgent, ()), (replace(SHORT, max_concurrent=1), replicas("a"))))
+    running = bench.lease()
+    normal, _ = bench.wait(prompt_characters=4000)
+    pressing, _ = bench.wait()
+    running.settle(Outcome.OK)
+    assert not normal.leases
+    assert [(lease.class_name, lease.priority, lease.pool.key) for lease in pressing.leases] == [
+        ("urgent", -5, "serving/short")
+    ]
+
+
+def test_a_client_that_leaves_frees_its_place_in_the_queue_at_once(short_only: Bench) -> None:
+    running = [short_only.lease() for _ in range(2)]
+    asker, ticket = short_only.wait(body_bytes=500)
+    ticket.cancel()
+    ticket.cancel()
+    assert (short_only.admission.waiting, short_only.admission.queued_bytes) == (0, 0)
+    for lease in running:
+        lease.settle(Outcome.OK)
+    assert not asker.leases
+    assert not asker.refusals
+    short_only.assert_idle()
+
+
+def test_an_overfull_queue_answers_429_with_a_time_that_follows_from_its_pace() -> None:
+    bench = Bench(table_of((replace(SHORT, queue_depth=3, max_concurrent=1), replicas("a"))))
+    for _ in range(10):
+        lease = bench.lease()
+        bench.now += 4.0
+        lease.settle(Outcome.OK)
+    bench.lease()
+    for _ in range(3):
+        bench.wait()
+    with pytest.raises(Refused) as caught:
+        bench.ask()
+    assert caught.value.refusal.reason is Reason.QUEUE_FULL
+    assert dict(caught.value.refusal.headers)[b"retry-after"] == b"16"
+    assert bench.table.pools["serving/short"].rejected == 1
+
+
+def test_a_depth_of_zero_means_no_queue() -> None:
+    bench = Bench(table_of((replace(SHORT, queue_depth=0, max_concurrent=1), replicas("a"))))
+    bench.lease()
+    assert refused(bench) is Reason.QUEUE_FULL
+
+
+def test_queued_bytes_are_bounded_over_all_pools() -> None:
+    bench = Bench(table_of((SHORT, replicas("a")), (LONG, replicas("b"))), max_queued_bytes=1000)
+    for _ in range(4):
+        bench.lease()
+    bench.wait(body_bytes=600)
+    with pytest.raises(Refused):
+        bench.ask(body_bytes=600, prompt_characters=20_000)
+
+
+def test_who_waits_too_long_is_told_so(short_only: Bench) -> None:
+    for _ in range(2):
+        short_only.lease()
+    asker, _ = short_only.wait()
+    short_only.now += 59.9
+    short_only.admission.tick()
+    assert not asker.refusals
+    short_only.now += 0.1
+    short_only.admission.tick()
+    assert [cause.reason for cause in asker.refusals] == [Reason.QUEUE_TIMEOUT]
+
+
+def test_a_pool_that_wants_no_replicas_refuses_at_once() -> None:
+    assert refused(Bench(table_of((SHORT, ())))) is Reason.NO_REPLICAS
+
+
+def test_requests_wait_for_a_replica_that_is_starting() -> None:
+    bench = Bench(table_of((replace(SHORT, desired_replicas=1), replicas("a", ready=False))))
+    asker, _ = bench.wait()
+    bench.table.put_replicas("serving/short", replicas("a"))
+    bench.table.commit()
+    assert len(asker.leases) == 1
+
+
+def test_waiting_for_a_replica_that_never_comes_ends_with_503() -> None:
+    bench = Bench(table_of((replace(SHORT, desired_replicas=1), ())))
+    asker, _ = bench.wait()
+    bench.now += 61
+    bench.admission.tick()
+    assert [cause.reason for cause in asker.refusals] == [Reason.NO_REPLICAS]
+
+
+def test_a_retry_goes_to_another_replica() -> None:
+    bench = Bench(table_of((SHORT, replicas("a", "b"))))
+    lease = bench.lease()
+    lease.settle(Outcome.CONNECT_FAILED)
+    assert bench.lease(excluded=[lease.replica.uid]).replica.uid != lease.replica.uid
+
+
+def test_a_retry_without_another_replica_is_refused(short_only: Bench) -> None:
+    lease = short_only.lease()
+    lease.settle(Outcome.CONNECT_FAILED)
+    assert refused(short_only, excluded=["a"]) is Reason.ENGINE_UNREACHABLE
+
+
+def test_a_retry_keeps_its_first_deadline(short_only: Bench) -> None:
+    asker = Asker()
+    plan = short_only.admission.plan(view(), None)
+    for _ in range(2):
+        short_only.lease()
+    short_only.now += 50
+    assert isinstance(short_only.admission.submit(plan, asker, body_bytes=1), Ticket)
+    short_only.now += 10
+    short_only.admission.tick()
+    assert [cause.reason for cause in asker.refusals] == [Reason.QUEUE_TIMEOUT]
+
+
+def test_the_dead_replica_is_not_the_most_attractive_one() -> None:
+    bench = Bench(table_of((replace(SHORT, max_concurrent=100), replicas("alive", "dead"))))
+    failures = 0
+    for _ in range(60):
+        lease = bench.lease()
+        if lease.replica.uid == "dead":
+            failures += 1
+            lease.settle(Outcome.CONNECT_FAILED)
+        bench.now += 0.01
+    assert failures == 1
+
+
+def test_while_the_only_replica_rests_requests_wait_and_one_probes(short_only: Bench) -> None:
+    short_only.lease().settle(Outcome.CONNECT_FAILED)
+    first, _ = short_only.wait()
+    second, _ = short_only.wait()
+    short_only.now += 1.0
+    short_only.admission.tick()
+    assert (len(first.leases), len(second.leases)) == (1, 0)
+    first.leases[0].settle(Outcome.OK)
+    assert len(second.leases) == 1
+
+
+def test_when_every_replica_has_failed_for_some_seconds_nobody_waits_any_longer(short_only: Bench) -> None:
+    for _ in range(3):
+        short_only.lease().settle(Outcome.CONNECT_FAILED)
+        short_only.now += 30.0
+    probe = short_only.lease()
+    asker, _ = short_only.wait()
+    probe.settle(Outcome.CONNECT_FAILED)
+    assert [cause.reason for cause in asker.refusals] == [Reason.NO_REPLICAS]
+    assert refused(short_only) is Reason.NO_REPLICAS
+    short_only.now += 30.0
+    assert short_only.lease().replica.uid == "a", "after its rest it is tried again"
+
+
+def test_those_who_wait_for_a_pool_that_goes_find_its_sibling_or_a_clear_end() -> None:
+    twin = replace(SHORT, key="serving/twin")
+    bench = Bench(table_of((SHORT, replicas("a")), (twin, replicas("b"))))
+    for _ in range(4):
+        bench.lease()
+    asker, ticket = bench.wait()
+    bench.table.remove_pool(ticket.pool.key)
+    bench.table.commit()
+    assert bench.admission.waiting == 1
+    survivor = bench.table.pools[next(iter(bench.table.pools))]
+    assert len(survivor.queue) == 1
+    bench.table.remove_pool(survivor.key)
+    bench.table.commit()
+    assert [cause.reason for cause in asker.refusals] == [Reason.NO_REPLICAS]
+
+
+def test_a_ticket_that_moved_to_another_pool_can_still_be_cancelled() -> None:
+    twin = replace(SHORT, key="serving/twin")
+    bench = Bench(table_of((SHORT, replicas("a")), (twin, replicas("b"))))
+    leases = [bench.lease() for _ in range(4)]
+    asker, ticket = bench.wait()
+    bench.table.remove_pool(ticket.pool.key)
+    bench.table.commit()
+    ticket.cancel()
+    for lease in leases:
+        lease.settle(Outcome.OK)
+    assert not asker.leases
+    bench.assert_idle()
+
+
+def test_a_weight_that_becomes_zero_moves_those_who_wait() -> None:
+    twin = replace(SHORT, key="serving/twin", weight=0)
+    bench = Bench(table_of((SHORT, replicas("a")), (twin, replicas("b"))))
+    for _ in range(2):
+        bench.lease()
+    asker, _ = bench.wait()
+    bench.table.put_pool(replace(twin, weight=1))
+    bench.table.put_pool(replace(SHORT, weight=0))
+    bench.table.commit()
+    assert asker.leases[0].pool.key == "serving/twin"
+
+
+def test_shutdown_answers_everyone_who_waits(short_only: Bench) -> None:
+    for _ in range(2):
+        short_only.lease()
+    askers = [short_only.wait()[0] for _ in range(3)]
+    short_only.admission.refuse_all_waiting(refusal(Reason.SHUTTING_DOWN))
+    assert [one.refusals[0].reason for one in askers] == [Reason.SHUTTING_DOWN] * 3
+    assert short_only.admission.waiting == 0
+
+
+def test_grants_that_settle_at_once_do_not_pile_up_on_the_stack(short_only: Bench) -> None:
+    class Hasty(Asker):
+        def granted(self, lease: Lease) -> None:
+            super().granted(lease)
+            lease.settle(Outcome.OK)
+
+    running = [short_only.lease() for _ in range(2)]
+    short_only.table.put_pool(replace(SHORT, queue_depth=5000))
+    short_only.table.commit()
+    hasty = [Hasty() for _ in range(3000)]
+    for one in hasty:
+        plan = short_only.admission.plan(view(), None)
+        short_only.admission.submit(plan, one, body_bytes=1)
+    running[0].settle(Outcome.OK)
+    assert all(len(one.leases) == 1 for one in hasty)
+    running[1].settle(Outcome.OK)
+    short_only.assert_idle()

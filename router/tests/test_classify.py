@@ -1,0 +1,56 @@
+"""Choosing the request class."""
+
+from dataclasses import replace
+
+import pytest
+from routed_pools import LONG, SHORT, table_of
+
+from workslice_router.classify import classify
+from workslice_router.openai_errors import Reason, Refused
+from workslice_router.routing_table import ModelRoutes
+
+
+@pytest.fixture
+def routes() -> ModelRoutes:
+    return table_of((LONG, ()), (SHORT, ())).routes["tiny"]
+
+
+@pytest.mark.parametrize(("total", "expected"), [(1, "short"), (2000, "short"), (2001, "long"), (8000, "long")])
+def test_the_smallest_class_that_holds_the_request(routes: ModelRoutes, total: int, expected: str) -> None:
+    assert classify(routes, total, total, None).name == expected
+
+
+def test_a_named_class_wins_over_the_size(routes: ModelRoutes) -> None:
+    assert classify(routes, 10, 10, "long").name == "long"
+
+
+def test_an_unknown_class_is_answered_with_those_that_exist(routes: ModelRoutes) -> None:
+    with pytest.raises(Refused) as caught:
+        classify(routes, 10, 10, "huge")
+    assert caught.value.refusal.reason is Reason.UNKNOWN_CLASS
+    assert b"short, long" in caught.value.refusal.body
+
+
+def test_what_fits_nowhere_even_at_its_smallest_is_refused_with_the_largest_limit(routes: ModelRoutes) -> None:
+    with pytest.raises(Refused) as caught:
+        classify(routes, 20_000, 8001, None)
+    assert caught.value.refusal.reason is Reason.REQUEST_TOO_LARGE
+    assert b"8001" in caught.value.refusal.body
+    assert b"8000" in caught.value.refusal.body
+
+
+def test_an_estimate_alone_refuses_nobody(routes: ModelRoutes) -> None:
+    assert classify(routes, 20_000, 5000, None).name == "long"
+
+
+def test_larger_than_every_class_but_within_a_context_goes_to_the_largest_class() -> None:
+    roomy = replace(LONG, class_tokens=4000)
+    routes = table_of((SHORT, ()), (roomy, ())).routes["tiny"]
+    assert classify(routes, 6000, 6000, None).name == "long"
+
+
+def test_a_named_class_that_cannot_hold_the_request_names_its_limit(routes: ModelRoutes) -> None:
+    with pytest.raises(Refused) as caught:
+        classify(routes, 5000, 5000, "short")
+    assert b"class 'short'" in caught.value.refusal.body
+    assert b"2000" in caught.value.refusal.body

@@ -1,0 +1,172 @@
+"""Reading a request's body into what decisions need."""
+
+import contextlib
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workslice_router.openai_errors import Reason, Refused
+from workslice_router.request_body import CHAT, COMPLETIONS, EMBEDDINGS, RequestView, read_request_body, text_size
+
+
+def read(body: Any, endpoint: str = CHAT) -> RequestView:
+    return read_request_body(body if isinstance(body, bytes) else json.dumps(body).encode(), endpoint)
+
+
+def refused(body: Any, endpoint: str = CHAT) -> tuple[Reason, str]:
+    with pytest.raises(Refused) as caught:
+        read(body, endpoint)
+    assert caught.value.refusal.status == 400
+    return caught.value.refusal.reason, json.loads(caught.value.refusal.body)["error"]["message"]
+
+
+def user(content: Any) -> dict[str, Any]:
+    return {"model": "tiny", "messages": [{"role": "user", "content": content}]}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"not json",
+        b'{"model":"tiny"',
+        b'{"model":"tiny"} x',
+        b'{"model":"a","model":"b"}',
+        b'{"model":"a","metadata":{"k":1,"k":2}}',
+        b'{"model":"a","temperature":NaN}',
+        b'{"model":"\xff"}',
+        b'{"model":"a","x":' + b"[" * 10_000 + b"]" * 10_000 + b"}",
+        b'{"model":"a","x":' + b'{"y":' * 10_000 + b"1" + b"}" * 10_000 + b"}",
+        b'["model"]',
+        b'"model"',
+        b"null",
+        b"\xef\xbb\xbf{}",
+    ],
+)
+def test_what_is_not_one_clean_json_object_is_refused(body: bytes) -> None:
+    reason, message = refused(body)
+    assert reason is Reason.INVALID_JSON
+    assert "JSON object" in message
+
+
+@pytest.mark.parametrize("body", [{}, {"model": None}, {"model": ""}])
+def test_a_request_without_a_model_is_told_where_the_names_are(body: dict[str, Any]) -> None:
+    reason, message = refused(body)
+    assert reason is Reason.MISSING_MODEL
+    assert "/v1/models" in message
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("model", 5),
+        ("model", "m" * 300),
+        ("max_tokens", "10"),
+        ("max_tokens", -1),
+        ("max_tokens", True),
+        ("max_completion_tokens", 1.5),
+        ("n", 10**9),
+        ("stream", "yes"),
+        ("messages", "hello"),
+        ("messages", ["hello"]),
+    ],
+)
+def test_a_field_of_the_wrong_type_is_named(field: str, value: Any) -> None:
+    reason, message = refused({"model": "tiny", field: value})
+    assert reason is Reason.INVALID_FIELD
+    assert f"'{field}'" in message
+
+
+def test_reads_what_decisions_need() -> None:
+    got = read({**user("x" * 100), "stream": True, "max_tokens": 7, "n": 3, "stream_options": {"include_usage": True}})
+    assert (got.model, got.stream, got.max_tokens, got.choices, got.include_usage) == ("tiny", True, 7, 3, True)
+    assert 100 <= got.prompt_characters <= 130
+
+
+def test_max_completion_tokens_is_the_newer_name() -> None:
+    assert read({**user("x"), "max_tokens": 5, "max_completion_tokens": 9}).max_tokens == 9
+
+
+def test_no_bound_on_the_answer_is_not_a_bound_of_zero() -> None:
+    assert read(user("x")).max_tokens is None
+    assert read({**user("x"), "max_tokens": None}).max_tokens is None
+
+
+def test_parts_tools_and_tool_calls_count_as_prompt() -> None:
+    plain = read(user("x" * 50)).prompt_characters
+    parts = read(user([{"type": "text", "text": "x" * 25}, {"type": "text", "text": "x" * 25}])).prompt_characters
+    assert parts == plain
+    tool = {"type": "function", "function": {"name": "look", "parameters": {"description": "y" * 1000}}}
+    assert read({**user("x" * 50), "tools": [tool]}).prompt_characters > plain + 1000
+
+
+def test_an_image_is_about_a_thousand_tokens_whatever_its_bytes() -> None:
+    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "A" * 1_000_000}}
+    assert 1000 < read(user([image])).prompt_characters < 10_000
+
+
+@pytest.mark.parametrize(
+    ("prompt", "characters", "tokens", "prompts"),
+    [
+        ("x" * 40, 40, 0, 1),
+        (["x" * 40, "x" * 10], 40, 0, 2),
+        ([1, 2, 3], 0, 3, 1),
+        ([[1, 2, 3], [4]], 0, 3, 2),
+        ([], 0, 0, 1),
+        (None, 0, 0, 1),
+    ],
+)
+def test_a_list_is_as_large_as_its_largest_prompt(prompt: Any, characters: int, tokens: int, prompts: int) -> None:
+    got = read({"model": "tiny", "prompt": prompt}, COMPLETIONS)
+    assert (got.prompt_characters, got.prompt_tokens, got.prompts) == (characters, tokens, prompts)
+
+
+def test_embeddings_have_a_prompt_but_no_answer() -> None:
+    got = read({"model": "tiny", "input": ["x" * 40, "y" * 50], "stream": True}, EMBEDDINGS)
+    assert (got.prompt_characters, got.prompts, got.max_tokens, got.stream) == (50, 2, 0, False)
+
+
+def test_a_chinese_character_counts_as_a_token_and_a_latin_one_as_a_quarter() -> None:
+    assert text_size("四个汉字") == 16
+    assert text_size("four") == 4
+    assert 4 < text_size("кот!") < 12
+
+
+@given(st.text())
+def test_any_text_has_a_size(text: str) -> None:
+    assert text_size(text) >= len(text)
+
+
+def test_sees_the_fields_that_clients_may_not_set() -> None:
+    got = read(b'{"model":"tiny","cache_s\\u0061lt":"x","priority":-5}')
+    assert got.has_cache_salt
+    assert got.has_priority
+    nested = read({**user("priority"), "metadata": {"priority": 1, "cache_salt": "x"}})
+    assert not nested.has_cache_salt
+    assert not nested.has_priority
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=6), inner, max_size=4),
+    max_leaves=10,
+)
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(
+            ["model", "messages", "prompt", "input", "stream", "max_tokens", "n", "tools", "stream_options"]
+        ),
+        json_values,
+    ),
+    st.sampled_from([CHAT, COMPLETIONS, EMBEDDINGS]),
+)
+def test_any_json_is_read_or_refused_never_a_crash(body: dict[str, Any], endpoint: str) -> None:
+    with contextlib.suppress(Refused):
+        got = read(body, endpoint)
+        assert got.prompt_characters >= 0
+        assert got.choices >= 1
