@@ -1,5 +1,6 @@
 from typing import Any
 
+import pytest
 from workslice_operator.render.placement import merged_affinity
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -37,6 +38,20 @@ def test_every_alternative_of_the_template_is_narrowed_to_the_products() -> None
     assert merged is not None
     assert merged["podAntiAffinity"] == {"x": 1}
     assert merged["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"] == [{"weight": 1}]
+
+
+@pytest.mark.parametrize(
+    "affinity",
+    [
+        {"nodeAffinity": "text"},
+        {"nodeAffinity": {REQUIRED: 5}},
+        {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": "text"}}},
+        {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": ["text"]}}},
+        {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": 5}]}}},
+    ],
+)
+def test_a_malformed_affinity_is_left_for_the_api_server_to_refuse(affinity: dict[str, Any]) -> None:
+    assert merged_affinity(affinity, ["A"]) == affinity
 
 
 def test_the_pools_own_object_is_not_changed() -> None:

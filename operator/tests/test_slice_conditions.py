@@ -81,3 +81,9 @@ def test_replicas_that_have_their_slices_are_not_counted_as_wanted() -> None:
     pods = (ready_pod("a"), unplaced_pod("b", NO_LARGE), unplaced_pod("c", NO_LARGE))
     observed = make_observed(profile=LARGE, inventory=make_inventory(large=(1, 1)), pods=pods)
     assert "(2 wanted, 0 free)" in slices_granted(observed, 3).message
+
+
+def test_while_the_model_volume_is_missing_nothing_is_said_about_slices() -> None:
+    pods = (unplaced_pod("a", '0/1 nodes are available: persistentvolumeclaim "w" not found. not found'),)
+    finding = slices_granted(make_observed(pods=pods, missing_volumes=("w",)), 1)
+    assert (finding.status, finding.reason) == (None, Reason.SLICES_UNKNOWN)

@@ -35,11 +35,13 @@ def slices_granted(observed: Observed, desired: int) -> Finding:
     granted = sum(pod.scheduled for pod in live)
     if granted >= desired:
         return Finding(True, Reason.SLICES_AVAILABLE, f"{granted} of {desired} replicas have a slice")
+    so_far = f"{granted} of {desired} replicas have a slice"
+    if observed.missing_volumes:
+        # The scheduler refuses such pods before it looks for slices: it says nothing about them.
+        return Finding(None, Reason.SLICES_UNKNOWN, f"{so_far}; the others wait for their model volume")
     refused = [pod for pod in live if not pod.scheduled and pod.unschedulable]
     if not refused or observed.profile is None:
-        return Finding(
-            None, Reason.SLICES_UNKNOWN, f"{granted} of {desired} replicas have a slice; the others wait for a place"
-        )
+        return Finding(None, Reason.SLICES_UNKNOWN, f"{so_far}; the others are not placed yet")
     return _unplaced(observed, observed.profile.spec.slice.profiles[0], observed.profile.spec.slice.products, refused)
 
 
