@@ -1,6 +1,7 @@
 from typing import Any
 
 import pytest
+
 from workslice_operator.render.placement import merged_affinity
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
