@@ -1,0 +1,93 @@
+"""The admin port over real sockets."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+from routed_pools import SHORT, Bench, replicas, table_of
+
+from workslice_api.state import RouterState
+from workslice_router.admin_server import Lifecycle, start_admin_server
+from workslice_router.ejection import Outcome
+
+
+class Admin:
+    """A running admin server and what it shows."""
+
+    def __init__(self) -> None:
+        self.bench = Bench(table_of((SHORT, replicas("a"))))
+        self.lifecycle = Lifecycle()
+        self.port = 0
+
+
+@pytest.fixture
+async def admin() -> AsyncIterator[Admin]:
+    made = Admin()
+    server = await start_admin_server(
+        "127.0.0.1",
+        0,
+        name="router-1",
+        table=made.bench.table,
+        metrics=made.bench.metrics,
+        lifecycle=made.lifecycle,
+        clock=lambda: made.bench.now,
+    )
+    made.port = server.sockets[0].getsockname()[1]
+    yield made
+    server.close()
+
+
+@pytest.fixture
+async def client(admin: Admin) -> AsyncIterator[httpx.AsyncClient]:
+    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{admin.port}") as made:
+        yield made
+
+
+async def test_is_alive_whatever_else(admin: Admin, client: httpx.AsyncClient) -> None:
+    admin.bench.table.synced = False
+    admin.lifecycle.shutting_down = True
+    assert (await client.get("/healthz")).status_code == 200
+
+
+async def test_is_ready_once_synced_and_until_it_stops(admin: Admin, client: httpx.AsyncClient) -> None:
+    assert (await client.get("/readyz")).status_code == 200
+    admin.bench.table.synced = False
+    answer = await client.get("/readyz")
+    assert (answer.status_code, "CRDs" in answer.text) == (503, True)
+    admin.bench.table.synced = True
+    admin.lifecycle.shutting_down = True
+    assert (await client.get("/readyz")).text == "shutting down\n"
+
+
+async def test_shows_its_state_as_it_changes(admin: Admin, client: httpx.AsyncClient) -> None:
+    lease = admin.bench.lease()
+    state = RouterState.model_validate_json((await client.get("/state")).content)
+    assert (state.router, state.pools["serving/short"].running) == ("router-1", 1)
+    lease.settle(Outcome.OK)
+    state = RouterState.model_validate_json((await client.get("/state")).content)
+    assert state.pools["serving/short"].running == 0
+
+
+async def test_shows_metrics_in_the_text_format(client: httpx.AsyncClient) -> None:
+    answer = await client.get("/metrics")
+    assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+    assert 'workslice_router_running_requests{pool="serving/short"} 0' in answer.text
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"), [("GET", "/", 404), ("POST", "/state", 405), ("HEAD", "/healthz", 200)]
+)
+async def test_everything_else_is_refused(client: httpx.AsyncClient, method: str, path: str, status: int) -> None:
+    assert (await client.request(method, path)).status_code == status
+
+
+@pytest.mark.parametrize(
+    "sent", [b"nonsense\r\n\r\n", b"GET /" + b"x" * 20_000 + b" HTTP/1.1\r\n\r\n", b"\x16\x03\x01\r\n\r\n"]
+)
+async def test_what_is_not_http_is_answered_and_closed(admin: Admin, sent: bytes) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", admin.port)
+    writer.write(sent)
+    answer = await reader.read()
+    assert answer.startswith(b"HTTP/1.1 400")
+    writer.close()
