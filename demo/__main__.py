@@ -120,7 +120,7 @@ def _burst(cluster: Cluster, url: str, model: str) -> None:
     def tell(text: str) -> None:
         say(f"  {len(load.answers)} answers, {len(load.failures)} failures | {text}")
 
-    with Load(lambda: openai_client(url), model, in_flight=8, most=8) as load:
+    with Load(openai_client(url), model, in_flight=8, most=8) as load:
         say("  8 questions at a time")
         say("  " + wait_until("two ready replicas", lambda: replicas(2), seconds=300, tell=tell))
         load.in_flight = 1

@@ -1,7 +1,6 @@
 """Keeps a chosen number of requests in flight and remembers how each one ended."""
 
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
@@ -24,9 +23,7 @@ class Load:
     The client must not retry (max_retries=0), or it would hide failures.
     """
 
-    def __init__(
-        self, client: Callable[[], OpenAI], model: str, *, in_flight: int, most: int, max_tokens: int = 96
-    ) -> None:
+    def __init__(self, client: OpenAI, model: str, *, in_flight: int, most: int, max_tokens: int = 192) -> None:
         self.in_flight = in_flight
         self.answers: list[Answer] = []
         self.failures: list[Failure] = []
@@ -47,7 +44,6 @@ class Load:
             thread.join(timeout=120)
 
     def _work(self, number: int) -> None:
-        client = self._client()
         count = 0
         while not self._stop.is_set():
             if number >= self.in_flight:
@@ -56,7 +52,7 @@ class Load:
             count += 1
             question = f"Worker {number} asks question {count}: what comes next?"
             try:
-                answer = ask(client, self._model, question, stream=count % 2 == 0, max_tokens=self._max_tokens)
+                answer = ask(self._client, self._model, question, stream=count % 2 == 0, max_tokens=self._max_tokens)
                 self.answers.append(answer)
                 if not answer.finish_reason:
                     self.failures.append(Failure(f"an answer of pool {answer.pool} ended without a finish reason"))

@@ -88,7 +88,7 @@ def _scratch(installation: Installation, models_folder: Path, title: str) -> Ite
     made.delete()
     made.create()
     yield made
-    made.delete()
+    made.release()
 
 
 _CLUSTER = pytest.StashKey[Cluster]()

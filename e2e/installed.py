@@ -1,6 +1,8 @@
 """Workslice as it is installed for the end-to-end tests."""
 
+import atexit
 from dataclasses import dataclass
+from functools import cache
 
 from demo.cluster_client import Cluster
 from demo.installation import Images, openai_client
@@ -26,4 +28,12 @@ class Installation:
 
     def client(self, api_key: str = "none") -> OpenAI:
         """Return an openai client that does not retry."""
-        return openai_client(self.url, api_key)
+        return _client(self.url, api_key)
+
+
+@cache
+def _client(url: str, api_key: str) -> OpenAI:
+    """One client for all tests: its connections stay open between them, as those of an application do."""
+    made = openai_client(url, api_key)
+    atexit.register(made.close)
+    return made

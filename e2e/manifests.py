@@ -14,10 +14,12 @@ def namespace(name: str) -> Manifest:
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
 
 
-def profile(name: str, image: str, *, slice_profile: str = NO_SUCH_SLICE, model: str = "tiny", **spec: Any) -> Manifest:
+def profile(
+    name: str, image: str, /, *, slice_profile: str = NO_SUCH_SLICE, model_path: str = "tiny", **spec: Any
+) -> Manifest:
     """A profile for the CPU engine; keyword arguments replace fields of its spec."""
     whole: Manifest = {
-        "model": {"source": f"pvc://models/{model}"},
+        "model": {"source": f"pvc://models/{model_path}"},
         "slice": {"profiles": [slice_profile]},
         "memory": {"host": "3Gi", "kvCache": "128Mi"},
         "cpu": {"request": "50m"},
@@ -42,7 +44,7 @@ def engine(image: str, *extra_args: str) -> Manifest:
     }
 
 
-def pool(name: str, namespace: str, profile: str, model: str, **spec: Any) -> Manifest:
+def pool(name: str, namespace: str, profile: str, model: str, /, **spec: Any) -> Manifest:
     """A pool of one fixed replica; keyword arguments replace fields of its spec."""
     whole: Manifest = {
         "profileRef": {"name": profile},

@@ -51,9 +51,21 @@ class Scratch:
         """Return the pods of the namespace that are not on their way out."""
         return [p for p in self.cluster.objects("pods", self.namespace) if "deletionTimestamp" not in p["metadata"]]
 
-    def delete(self) -> None:
-        """Delete everything and wait until the namespace, and with it every slice its pods held, is free again."""
-        for name in self.profiles:
+    def release(self) -> None:
+        """Delete the pools and wait until their pods, and with them every slice, are gone; the rest goes by itself."""
+        self.cluster.kubectl("delete", "wspool", "--all", "-n", self.namespace, "--ignore-not-found")
+
+        def no_pods() -> None:
+            if left := self.cluster.objects("pods", self.namespace):
+                raise NotYet(f"{len(left)} pods are left")
+
+        wait_until(f"the pods of {self.namespace} to go", no_pods, seconds=150)
+        self.delete(wait=False)
+
+    def delete(self, *, wait: bool = True) -> None:
+        """Delete the namespace and the cluster-wide objects of its name; by default wait until they are gone."""
+        for name in self.profiles or [self.namespace]:
             self.cluster.kubectl("delete", "wsprof", name, "--ignore-not-found")
-        self.cluster.kubectl("delete", "namespace", self.namespace, "--ignore-not-found", "--timeout=150s", seconds=160)
-        self.cluster.kubectl("delete", "pv", f"{self.namespace}-models", "--ignore-not-found", "--timeout=30s")
+        patience = ("--wait", "--timeout=150s") if wait else ("--wait=false",)
+        self.cluster.kubectl("delete", "namespace", self.namespace, "--ignore-not-found", *patience, seconds=160)
+        self.cluster.kubectl("delete", "pv", f"{self.namespace}-models", "--ignore-not-found", *patience, seconds=160)

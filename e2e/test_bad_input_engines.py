@@ -17,7 +17,7 @@ def test_the_words_of_a_failing_engine_reach_the_condition(module_scratch: Scrat
             )
         ]
     )
-    scratch.profile(slice_profile="1g.10gb", model="no-such-model")
+    scratch.profile(slice_profile="1g.10gb", model_path="no-such-model")
     scratch.profiles.append(bad_flag)
     scratch.pool("flag", profile=bad_flag, model="bad-flag")
     scratch.pool("model", model="no-such-model")

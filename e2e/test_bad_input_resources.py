@@ -31,7 +31,7 @@ POOLS = {
         bad_pool(scaling={"mode": "QueueDepth"}),
         "maxReplicas is required in mode QueueDepth",
     ),
-    "a field that does not exist": (bad_pool(replicaz=2), 'unknown field "spec.replicaz"'),
+    "a field that does not exist": (bad_pool(replicaz=2), 'unknown field "replicaz"'),
     "a duration that is none": (bad_pool(drain={"timeout": "soon"}), "spec.drain.timeout"),
     "a class without a size": (bad_pool(requestClass={"name": "any"}), "maxTotalTokens"),
     "a negative weight": (bad_pool(weight=-1), "spec.weight"),
@@ -56,8 +56,8 @@ PROFILES = {
         manifests.profile("refused", IMAGE, engine={"env": [{"name": "CUDA_VISIBLE_DEVICES", "value": "0"}]}),
         "env may not set",
     ),
-    "a model source that is none": (manifests.profile("refused", IMAGE, model="../../etc?"), "spec.model.source"),
-    "a misspelt field": (manifests.profile("refused", IMAGE, memry={"host": "1Gi"}), 'unknown field "spec.memry"'),
+    "a model source that is none": (manifests.profile("refused", IMAGE, model_path="../../etc?"), "spec.model.source"),
+    "a misspelt field": (manifests.profile("refused", IMAGE, memry={"host": "1Gi"}), 'unknown field "memry"'),
 }
 
 

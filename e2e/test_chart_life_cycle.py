@@ -33,7 +33,7 @@ def restored(pools: Installation) -> Iterator[Installation]:
 
 def test_an_upgrade_and_a_rollback_lose_no_request(restored: Installation) -> None:
     before = engines(restored)
-    with Load(restored.client, MODEL, in_flight=1, most=1, max_tokens=32) as load:
+    with Load(restored.client(), MODEL, in_flight=1, most=1, max_tokens=32) as load:
         helm_install(restored.cluster, restored.images, "--set=router.defaultOutputTokens=300")
         assert "300" in router_arguments(restored)
         restored.cluster.helm("rollback", RELEASE, "--namespace", NAMESPACE, "--wait", "--timeout", "3m")

@@ -49,7 +49,7 @@ def test_a_replica_without_a_slice_is_counted_and_goes_first_on_scale_down(scale
 
 def test_a_pool_heals_when_a_slice_becomes_free(scratch: Scratch, pools: Installation) -> None:
     # Two pools that never become Ready (no such model) compete for more small slices than there are.
-    scratch.profile(slice_profile="1g.10gb", model="no-such-model")
+    scratch.profile(slice_profile="1g.10gb", model_path="no-such-model")
     scratch.pool("first", model="first", replicas=2)
     scratch.wait_for("SlicesGranted", "True", "SlicesAvailable", pool="first")
     scratch.pool("second", model="second", replicas=1)
@@ -81,7 +81,7 @@ def test_a_pool_that_waits_for_a_failed_device_heals_when_the_device_recovers(
     for device in devices:
         cluster_tool("health", device, "Unhealthy")
     try:
-        scratch.profile(slice_profile="1g.10gb", model="no-such-model")
+        scratch.profile(slice_profile="1g.10gb", model_path="no-such-model")
         scratch.pool()
         message = scratch.wait_for("SlicesGranted", "False", "NoFreeSlice")
         assert "0 free" in message

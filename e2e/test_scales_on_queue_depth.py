@@ -15,7 +15,7 @@ def test_the_short_pool_grows_under_load_and_shrinks_after_it_without_losing_a_r
             raise NotYet(describe(pool))
 
     wait_until("one replica before the load", lambda: replicas(1), seconds=120)
-    with Load(pools.client, MODEL, in_flight=8, most=8) as load:
+    with Load(pools.client(), MODEL, in_flight=8, most=8) as load:
         wait_until("two ready replicas", lambda: replicas(2), seconds=240)
         seen = len(load.answers)
 
