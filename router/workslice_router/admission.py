@@ -1,17 +1,17 @@
 """Places requests: plan, grant at once or queue, settle. All accounting of pools and replicas changes here and nowhere else."""
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, Protocol
 
 from workslice_router.choose import best_replica, has_hope, pools_in_order
-from workslice_router.classify import classify
 from workslice_router.ejection import HEALTHY, Outcome, sent, settled
-from workslice_router.estimate import Estimator, least_prompt_tokens
+from workslice_router.estimate import Estimator
 from workslice_router.openai_errors import Reason, Refusal, Refused, refusal
 from workslice_router.pool_queue import Waiter
 from workslice_router.request_body import RequestView
-from workslice_router.routing_table import ClassRoutes, ModelRoutes, Pool, Replica, RoutingTable
+from workslice_router.request_plan import Plan, current_plan, may_take, no_replicas, plan_request
+from workslice_router.routing_table import Pool, Replica, RoutingTable
 
 _LONGEST_RETRY_AFTER: Final = 60.0
 
@@ -36,29 +36,6 @@ class Observer(Protocol):
 
     def ejected(self, pool: str) -> None:
         """A replica was given a rest."""
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What a request needs and which class it has; good for every attempt of it."""
-
-    routes: ModelRoutes
-    chosen: ClassRoutes
-    generation: int
-    requested_class: str | None
-    prompt_tokens: int
-    output_tokens: int
-    least_tokens: int
-    work: int
-    """Tokens of all its prompts and answers: what it adds to a replica's outstanding work."""
-    bounded: bool
-    """The client set max_tokens."""
-    arrived: float
-
-    @property
-    def total(self) -> int:
-        """Estimated tokens of one prompt and its answer."""
-        return self.prompt_tokens + self.output_tokens
 
 
 @dataclass(eq=False, slots=True)
@@ -150,24 +127,7 @@ class Admission:
         Raises:
             Refused: unknown model (404), unknown class or a request that fits nowhere (400).
         """
-        routes = self.table.routes.get(view.model)
-        if routes is None:
-            raise Refused(refusal(Reason.UNKNOWN_MODEL, param="model", model=view.model))
-        prompt = self._estimator.prompt_tokens(routes.classes[0].pools[0].spec.model, view)
-        output = self._default_output if view.max_tokens is None else view.max_tokens
-        least = least_prompt_tokens(view) + (1 if view.max_tokens is None else view.max_tokens)
-        return Plan(
-            routes=routes,
-            chosen=classify(routes, prompt + output, least, requested_class),
-            generation=self.table.generation,
-            requested_class=requested_class,
-            prompt_tokens=prompt,
-            output_tokens=output,
-            least_tokens=least,
-            work=prompt * view.prompts + output * view.choices,
-            bounded=view.max_tokens is not None,
-            arrived=self._clock(),
-        )
+        return plan_request(self.table, self._estimator, view, requested_class, self._default_output, self._clock())
 
     def submit(self, plan: Plan, client: Client, *, body_bytes: int, excluded: Collection[str] = ()) -> Lease | Ticket:
         """Reserve a replica outside `excluded` (UIDs that this request has tried), or join a queue.
@@ -175,7 +135,7 @@ class Admission:
         Raises:
             Refused: the queue is full (429), or nobody can serve the request (503).
         """
-        plan = self._current(plan)
+        plan = current_plan(self.table, plan)
         now = self._clock()
         order = list(
             pools_in_order(plan.routes, plan.chosen, plan.total, plan.requested_class is not None, self._random())
@@ -190,7 +150,7 @@ class Admission:
                 return self._join(plan, pool, client, body_bytes, now)
         if excluded:
             raise Refused(refusal(Reason.ENGINE_UNREACHABLE, retry_after=1, model=plan.routes.name))
-        raise Refused(self._no_replicas(plan))
+        raise Refused(no_replicas(plan))
 
     def tick(self) -> None:
         """Refuse those who have waited too long and use replicas whose rest is over; call it about ten times a second."""
@@ -209,20 +169,6 @@ class Admission:
         for pool in list(self._queues):
             for ticket in self._take_all(pool):
                 ticket.client.refused(cause)
-
-    def _current(self, plan: Plan) -> Plan:
-        """The plan by today's table.
-
-        Raises:
-            Refused: what the request needs is no longer there.
-        """
-        if plan.generation == self.table.generation:
-            return plan
-        routes = self.table.routes.get(plan.routes.name)
-        if routes is None:
-            raise Refused(self._no_replicas(plan))
-        chosen = classify(routes, plan.total, plan.least_tokens, plan.requested_class)
-        return replace(plan, routes=routes, chosen=chosen, generation=self.table.generation)
 
     def _grant(self, plan: Plan, pool: Pool, replica: Replica, queued_seconds: float) -> Lease:
         probe = replica.health.ejected
@@ -322,7 +268,7 @@ class Admission:
         for source in (pool, *pool.siblings):
             if not source.queue:
                 continue
-            waiter = source.queue.pop(lambda one: source is pool or _may_take(pool, one.item.plan))  # noqa: B023
+            waiter = source.queue.pop(lambda one: source is pool or may_take(pool, one.item.plan))  # noqa: B023
             if waiter is not None:
                 self.queued_bytes -= waiter.size
                 self._changed(source)
@@ -357,7 +303,7 @@ class Admission:
     def _waited_in_vain(self, ticket: Ticket, now: float) -> Refusal:
         pool = ticket.pool
         if not any(replica.spec.ready and not replica.spec.draining and replica.listed for replica in pool.replicas):
-            return self._no_replicas(ticket.plan)
+            return no_replicas(ticket.plan)
         waited = round(now - ticket.waiter.enqueued, 1)
         return refusal(Reason.QUEUE_TIMEOUT, retry_after=self._retry_after(pool), pool=pool.key, seconds=waited)
 
@@ -365,15 +311,3 @@ class Admission:
         """When a place is likely: the queue's own pace, or a quarter of its longest wait while nothing has finished yet."""
         wait = pool.queue.expected_wait()
         return min(_LONGEST_RETRY_AFTER, pool.spec.queue_wait / 4 if wait is None else wait)
-
-    def _no_replicas(self, plan: Plan) -> Refusal:
-        return refusal(Reason.NO_REPLICAS, retry_after=5, model=plan.routes.name)
-
-
-def _may_take(pool: Pool, plan: Plan) -> bool:
-    """Whether a pool may serve a request that waits for a sibling: same class, or its own class is large enough."""
-    if not any(pool is member for one in plan.routes.classes for member in one.pools):
-        return False
-    if pool.spec.class_name == plan.chosen.name:
-        return plan.total <= pool.spec.context_tokens
-    return plan.requested_class is None and plan.total <= pool.spec.class_tokens

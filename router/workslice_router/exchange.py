@@ -7,7 +7,7 @@ in `_settle`, once.
 import logging
 from typing import TYPE_CHECKING, Final
 
-from workslice_router.admission import Lease, Plan, Ticket
+from workslice_router.admission import Lease, Ticket
 from workslice_router.attempt import Attempt
 from workslice_router.client_response import ClientResponse
 from workslice_router.data_path import DataPath
@@ -18,6 +18,7 @@ from workslice_router.incoming_request import IncomingRequest
 from workslice_router.openai_errors import Reason, Refusal, Refused, refusal, sse_error_event
 from workslice_router.request_body import RequestView, read_request_body
 from workslice_router.request_log import log_everything, log_request
+from workslice_router.request_plan import Plan
 from workslice_router.splice import upstream_body
 from workslice_router.usage import find_usage
 

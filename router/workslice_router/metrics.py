@@ -208,8 +208,9 @@ class Metrics:
         self._client_gone.add((pool,))
 
     def caller(self, name: str, status: int) -> None:
-        """A request of a named caller was answered."""
-        self._callers.add((name, str(status)))
+        """A request was answered; without API keys callers have no names and are not counted."""
+        if name:
+            self._callers.add((name, str(status)))
 
     def render(self, table: RoutingTable, now: float) -> Iterator[str]:
         """The text exposition in pieces of at most about a millisecond, between which the event loop may do other things."""
