@@ -90,3 +90,8 @@ def test_an_engine_that_died_after_long_service_did_not_time_out() -> None:
 
 def test_an_engine_that_falls_silent_is_not_said_to_start() -> None:
     assert found(make_pod(age=9000, started=True)).reason is Reason.NOT_ANSWERING
+
+
+def test_a_crash_near_the_timeout_is_still_a_crash() -> None:
+    pod = make_pod(age=900, last_exit=make_exit("ValueError: bad", exit_code=1, lived=601))
+    assert found(pod).reason is Reason.CRASH_LOOPING

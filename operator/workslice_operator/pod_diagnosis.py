@@ -10,6 +10,8 @@ from workslice_operator.observed import ContainerExit, PodFacts
 
 _PULL: Final = ("ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError")
 _CREATE: Final = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError")
+_STOPPED: Final = (0, 137, 143)
+"""Exit codes of a container that was told to end: by itself on SIGTERM, by SIGKILL, by SIGTERM."""
 _PROBE_SLACK: Final = 60.0
 """Seconds by which a container that its startup probe killed may outlive the timeout."""
 
@@ -70,7 +72,7 @@ def _exit_diagnosis(pod: PodFacts, ended: ContainerExit, namespace: str, startup
 
 
 def _killed_by_startup_probe(ended: ContainerExit, startup_timeout: float) -> bool:
-    if ended.started_at is None or ended.finished_at is None:
+    if ended.exit_code not in _STOPPED or ended.started_at is None or ended.finished_at is None:
         return False
     lived = (ended.finished_at - ended.started_at).total_seconds()
     return startup_timeout - 5 <= lived <= startup_timeout + _PROBE_SLACK
