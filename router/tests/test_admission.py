@@ -250,6 +250,29 @@ def test_while_the_only_replica_rests_requests_wait_and_one_probes(short_only: B
     assert len(second.leases) == 1
 
 
+def test_a_long_answer_to_the_probe_does_not_keep_the_others_waiting(short_only: Bench) -> None:
+    short_only.lease().settle(Outcome.CONNECT_FAILED)
+    short_only.now += 1.0
+    probe = short_only.lease()
+    asker, _ = short_only.wait()
+    probe.answered()
+    assert len(asker.leases) == 1
+    assert not short_only.table.pools["serving/short"].replicas[0].health.ejected
+    probe.settle(Outcome.OK)
+
+
+def test_a_pool_that_comes_while_requests_wait_takes_them() -> None:
+    bench = Bench(table_of((SHORT, replicas("a"))))
+    for _ in range(2):
+        bench.lease()
+    asker, _ = bench.wait()
+    twin = replace(SHORT, key="serving/twin")
+    bench.table.put_pool(twin)
+    bench.table.put_replicas(twin.key, replicas("b"))
+    bench.table.commit()
+    assert [lease.pool.key for lease in asker.leases] == ["serving/twin"]
+
+
 def test_when_every_replica_has_failed_for_some_seconds_nobody_waits_any_longer(short_only: Bench) -> None:
     for _ in range(3):
         short_only.lease().settle(Outcome.CONNECT_FAILED)

@@ -10,6 +10,7 @@ from workslice_router.ejection import (
     FIRST_REST,
     HEALTHY,
     LONGEST_REST,
+    PROBE_INTERVAL,
     Health,
     Outcome,
     available,
@@ -22,7 +23,7 @@ from workslice_router.ejection import (
 def fail(health: Health, now: float, outcome: Outcome = Outcome.CONNECT_FAILED) -> Health:
     """A request goes there and fails."""
     probe = health.ejected
-    return settled(sent(health), outcome, now, probe)
+    return settled(sent(health, now), outcome, now, probe)
 
 
 @pytest.mark.parametrize("outcome", [Outcome.CONNECT_FAILED, Outcome.RESET])
@@ -43,20 +44,20 @@ def test_engine_errors_eject_only_several_in_a_row() -> None:
 def test_an_answer_that_blames_the_client_never_ejects() -> None:
     health = HEALTHY
     for now in range(100):
-        health = settled(sent(health), Outcome.OK, float(now), False)
+        health = settled(sent(health, float(now)), Outcome.OK, float(now), False)
     assert health is HEALTHY
 
 
-def test_one_probe_goes_first_after_the_rest() -> None:
-    resting = fail(HEALTHY, 0.0)
-    probing = sent(resting)
-    assert not available(probing, 10.0)
-    assert settled(probing, Outcome.OK, 11.0, True) is HEALTHY
+def test_probes_go_one_in_a_while_after_the_rest_until_one_is_answered() -> None:
+    probing = sent(fail(HEALTHY, 0.0), 5.0)
+    assert not available(probing, 5.0 + PROBE_INTERVAL - 0.01)
+    assert available(probing, 5.0 + PROBE_INTERVAL)
+    assert settled(probing, Outcome.OK, 5.5, True) is HEALTHY
 
 
-def test_a_probe_whose_client_left_makes_way_for_the_next() -> None:
-    probing = sent(fail(HEALTHY, 0.0))
-    assert available(settled(probing, Outcome.CLIENT_GONE, 10.0, True), 10.0)
+def test_a_probe_whose_client_left_says_nothing() -> None:
+    probing = sent(fail(HEALTHY, 0.0), 5.0)
+    assert settled(probing, Outcome.CLIENT_GONE, 5.5, True) == probing
 
 
 def test_rests_double_up_to_a_bound_so_nobody_is_ejected_for_ever() -> None:
@@ -105,5 +106,5 @@ def test_whatever_happens_it_is_available_again_within_the_longest_rest(history:
         now += step
         if available(health, now):
             probe = health.ejected
-            health = settled(sent(health), outcome, now, probe)
+            health = settled(sent(health, now), outcome, now, probe)
     assert available(health, now + LONGEST_REST)

@@ -10,7 +10,7 @@ from workslice_router.estimate import Estimator
 from workslice_router.openai_errors import Reason, Refusal, Refused, refusal
 from workslice_router.pool_queue import Waiter
 from workslice_router.request_body import RequestView
-from workslice_router.request_plan import Plan, current_plan, may_take, no_replicas, plan_request
+from workslice_router.request_plan import Plan, current_plan, holds, no_replicas, plan_request
 from workslice_router.routing_table import Pool, Replica, RoutingTable
 
 _LONGEST_RETRY_AFTER: Final = 60.0
@@ -64,6 +64,14 @@ class Lease:
     def output_limit(self) -> int | None:
         """About how many tokens the answer may have before this pool's context cuts it; None when the client set its own bound."""
         return None if self.plan.bounded else max(1, self.pool.spec.context_tokens - self.plan.prompt_tokens)
+
+    def answered(self) -> None:
+        """The engine has begun to answer: a replica that was ejected is well again, long before the answer ends. Others may be granted
+        before this returns.
+        """
+        if self.probe and self.open:
+            self.probe = False
+            self.admission._well_again(self.pool, self.replica)
 
     def settle(self, outcome: Outcome) -> None:
         """Give the place back; only the first call counts. Others may be granted or refused before it returns."""
@@ -144,7 +152,7 @@ class Admission:
             if not pool.queue:
                 replica = best_replica(pool, excluded, now)
                 if replica is not None:
-                    return self._grant(plan, pool, replica, 0.0)
+                    return self._grant(plan, pool, replica, 0.0, now)
         for pool in order:
             if has_hope(pool, excluded):
                 return self._join(plan, pool, client, body_bytes, now)
@@ -170,10 +178,10 @@ class Admission:
             for ticket in self._take_all(pool):
                 ticket.client.refused(cause)
 
-    def _grant(self, plan: Plan, pool: Pool, replica: Replica, queued_seconds: float) -> Lease:
+    def _grant(self, plan: Plan, pool: Pool, replica: Replica, queued_seconds: float, now: float) -> Lease:
         probe = replica.health.ejected
         if replica.health is not HEALTHY:
-            replica.health = sent(replica.health)
+            replica.health = sent(replica.health, now)
         replica.in_flight += 1
         replica.outstanding_tokens += plan.work
         replica.dispatched += 1
@@ -198,6 +206,12 @@ class Admission:
         if not replica.listed:
             self.table.forget_idle(pool, replica)
         pool.queue.place_came_free(now)
+        if self._queues:
+            self._pump(pool)
+
+    def _well_again(self, pool: Pool, replica: Replica) -> None:
+        replica.health = HEALTHY
+        self.table.changed.add(pool)
         if self._queues:
             self._pump(pool)
 
@@ -260,7 +274,7 @@ class Admission:
                 return
             waited = now - ticket.waiter.enqueued
             self._observer.queued(pool.key, ticket.plan.chosen.name, waited)
-            ticket.client.granted(self._grant(ticket.plan, pool, replica, waited))
+            ticket.client.granted(self._grant(ticket.plan, pool, replica, waited, now))
         if pool.queue and not has_hope(pool, ()):
             self._place_again(pool)
 
@@ -268,13 +282,18 @@ class Admission:
         for source in (pool, *pool.siblings):
             if not source.queue:
                 continue
-            waiter = source.queue.pop(lambda one: source is pool or may_take(pool, one.item.plan))  # noqa: B023
+            waiter = source.queue.pop(lambda one: source is pool or self._may_take(pool, one.item.plan))  # noqa: B023
             if waiter is not None:
                 self.queued_bytes -= waiter.size
                 self._changed(source)
                 ticket: Ticket = waiter.item
                 return ticket
         return None
+
+    def _may_take(self, pool: Pool, plan: Plan) -> bool:
+        """Whether a pool may serve a request that waits for a sibling, by today's routes: the pool may be younger than the request."""
+        routes = self.table.routes.get(plan.routes.name)
+        return routes is not None and holds(pool, routes, plan)
 
     def _table_changed(self, pools: Collection[Pool]) -> None:
         for pool in pools:

@@ -192,6 +192,7 @@ class Attempt:
             events, self._unsent = self._unsent, b""
             now = self._data_path.loop.time()
             self._data_path.metrics.first_token(self._lease.pool.key, self._lease.class_name, now - self._received_at)
+            self._lease.answered()
         self._relay(events)
         if stream.error is not None:
             self._cut(Outcome.ENGINE_ERROR, None)

@@ -9,6 +9,7 @@ LONGEST_REST: Final = 30.0
 ERRORS_IN_A_ROW: Final = 3
 BUSY_REST: Final = 0.5
 DRAINING_REST: Final = 5.0
+PROBE_INTERVAL: Final = 1.0
 MOST_EJECTIONS: Final = 16
 HOPEFUL_EJECTIONS: Final = 3
 """Up to here (seven seconds of rests) requests wait for the replica to come back; beyond it they are refused at once."""
@@ -44,32 +45,28 @@ class Health:
     rest_until: float = 0.0
     """Nothing is sent before this time."""
     ejected: bool = False
-    """It failed: after its rest one probe request goes first."""
-    probing: bool = False
-    """The probe request is running."""
+    """It failed: after its rest a probe request goes first, and others follow slowly until one is answered."""
 
 
 HEALTHY: Final = Health()
 
 
 def available(health: Health, now: float) -> bool:
-    """Whether a request may go there. After its rest an ejected replica gets one request at a time until one succeeds, so that even
-    the last replica is never ejected for ever.
+    """Whether a request may go there. Every rest ends, so that even the last replica is never ejected for ever."""
+    return health is HEALTHY or now >= health.rest_until
+
+
+def sent(health: Health, now: float) -> Health:
+    """After a request has been sent there. What goes to an ejected replica are probes, one in a while: not one at a time, since the
+    answer to the first may take minutes.
     """
-    return health is HEALTHY or (now >= health.rest_until and not (health.ejected and health.probing))
-
-
-def sent(health: Health) -> Health:
-    """After a request has been sent there."""
-    if not health.ejected:
-        return health
-    return replace(health, probing=True)
+    return replace(health, rest_until=now + PROBE_INTERVAL) if health.ejected else health
 
 
 def settled(health: Health, outcome: Outcome, now: float, probe: bool) -> Health:
-    """After an attempt has ended with `outcome`; `probe` says that it was the one request sent to an ejected replica.
+    """After an attempt has ended with `outcome`; `probe` says that it was sent to an ejected replica.
 
-    While a replica is ejected only its probe counts: the others were sent before and say nothing new.
+    While a replica is ejected only its probes count: the others were sent before and say nothing new.
     """
     if health.ejected and not probe:
         return health
@@ -78,11 +75,11 @@ def settled(health: Health, outcome: Outcome, now: float, probe: bool) -> Health
             # An engine that drains or is full still finishes what it runs: its pause stands.
             return HEALTHY if health.ejected or now >= health.rest_until else Health(rest_until=health.rest_until)
         case Outcome.CLIENT_GONE:
-            return replace(health, probing=False)
+            return health
         case Outcome.BUSY:
-            return replace(health, rest_until=max(health.rest_until, now + BUSY_REST), probing=False)
+            return replace(health, rest_until=max(health.rest_until, now + BUSY_REST))
         case Outcome.DRAINING:
-            return replace(health, rest_until=max(health.rest_until, now + DRAINING_REST), probing=False)
+            return replace(health, rest_until=max(health.rest_until, now + DRAINING_REST))
         case Outcome.ENGINE_ERROR | Outcome.TIMEOUT if not health.ejected and health.errors + 1 < ERRORS_IN_A_ROW:
             return replace(health, errors=health.errors + 1)
         case _:

@@ -81,9 +81,9 @@ def current_plan(table: RoutingTable, plan: Plan) -> Plan:
     return replace(plan, routes=routes, chosen=chosen, generation=table.generation)
 
 
-def may_take(pool: Pool, plan: Plan) -> bool:
-    """Whether a pool may serve a request that waits for a sibling: same class, or its own class is large enough."""
-    if not any(pool is member for one in plan.routes.classes for member in one.pools):
+def holds(pool: Pool, routes: ModelRoutes, plan: Plan) -> bool:
+    """Whether a pool may serve the request: same class and large enough, or of another class that is."""
+    if not any(pool is member for one in routes.classes for member in one.pools):
         return False
     if pool.spec.class_name == plan.chosen.name:
         return plan.total <= pool.spec.context_tokens
