@@ -53,11 +53,8 @@ def _unplaced(observed: Observed, profile: str, products: Sequence[str], refused
     if not short:
         said = _scheduler_message(refused[0].unschedulable)
         advice = next((advice for words, advice in _ADVICE if words in said), "see kubectl describe pod")
-        free = (
-            f" although {observed.inventory.free(resource, products)} × {profile} are free"
-            if _is_free(observed.inventory, resource, products)
-            else ""
-        )
+        count = observed.inventory.free(resource, products) if observed.inventory else 0
+        free = f" although {count} × {profile} are free" if count else ""
         return Finding(
             False, Reason.UNSCHEDULABLE, f"{refused[0].name} has no place{free}: {said}; {cordoned or advice}"
         )
@@ -81,10 +78,6 @@ def _unplaced(observed: Observed, profile: str, products: Sequence[str], refused
 
 
 _FREE_ONE: Final = "lower the replicas of a pool that uses this slice, add GPUs, or choose another slice in the profile"
-
-
-def _is_free(inventory: SliceInventory | None, resource: str, products: Sequence[str]) -> bool:
-    return inventory is not None and inventory.free(resource, products) > 0
 
 
 def _cordoned(inventory: SliceInventory | None, resource: str, products: Sequence[str]) -> str:
