@@ -7,8 +7,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from workslice_operator.work_queue import JITTER, LONGEST_BACKOFF, WorkQueue
 
 
-def queue(random: float = 0.5) -> WorkQueue[str]:
-    return WorkQueue(lambda: random)
+def queue(random: float = 0.5, rest: float = 0.0) -> WorkQueue[str]:
+    return WorkQueue(lambda: random, rest_seconds=rest)
 
 
 def drain(queue: WorkQueue[str], now: float) -> list[str]:
@@ -119,13 +119,16 @@ KEYS = st.sampled_from("abc")
 class AnyUseOfTheQueue(RuleBasedStateMachine):
     """Whatever happens, no key runs twice at once and no wish to run is lost."""
 
+    rest = 0.0
+
     def __init__(self) -> None:
         super().__init__()
-        self.queue = queue()
+        self.queue = queue(rest=self.rest)
         self.now = 0.0
         self.running: Counter[str] = Counter()
         self.owed: dict[str, float] = {}
         """Key → latest time from which on it must be ready to run."""
+        self.rests_until: dict[str, float] = {}
 
     @rule(key=KEYS)
     def add(self, key: str) -> None:
@@ -149,7 +152,11 @@ class AnyUseOfTheQueue(RuleBasedStateMachine):
     @rule()
     def take(self) -> None:
         key = self.queue.take(self.now)
-        due = {one for one, when in self.owed.items() if when <= self.now and not self.running[one]}
+        due = {
+            one
+            for one, when in self.owed.items()
+            if max(when, self.rests_until.get(one, 0)) <= self.now and not self.running[one]
+        }
         assert (key in due) if due else (key is None)
         if key is not None:
             self.running[key] += 1
@@ -161,6 +168,7 @@ class AnyUseOfTheQueue(RuleBasedStateMachine):
         key = data.draw(st.sampled_from(sorted(+self.running)))
         self.running[key] -= 1
         self.queue.done(key, self.now)
+        self.rests_until[key] = self.now + self.rest
 
     @invariant()
     def no_key_runs_beside_itself(self) -> None:
@@ -168,3 +176,23 @@ class AnyUseOfTheQueue(RuleBasedStateMachine):
 
 
 test_no_key_is_lost_or_run_beside_itself = AnyUseOfTheQueue.TestCase
+
+
+class AnyUseOfAQueueWithRests(AnyUseOfTheQueue):
+    rest = 20.0
+
+
+test_no_key_is_lost_or_runs_without_its_rest = AnyUseOfAQueueWithRests.TestCase
+
+
+def test_a_quarrel_over_an_object_becomes_no_hot_loop() -> None:
+    q = queue(rest=0.25)
+    runs = 0
+    q.add("a", 0)
+    for step in range(1000):  # one second in which every run causes the next event at once
+        now = step / 1000
+        if (key := q.take(now)) is not None:
+            runs += 1
+            q.done(key, now)
+            q.add(key, now)
+    assert runs == 4

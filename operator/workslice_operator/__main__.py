@@ -31,6 +31,9 @@ from workslice_operator.signals import POLL_SECONDS, RouterSignals, router_http
 from workslice_operator.work_queue import WorkQueue
 from workslice_operator.workers import Workers
 
+REST_SECONDS = 0.25
+"""Between two reconciles of one object."""
+
 log = logging.getLogger("workslice_operator")
 
 
@@ -51,7 +54,7 @@ class Operator:
         loop = asyncio.get_running_loop()
         self.kube = kube
         self.metrics = Metrics()
-        self.queue: WorkQueue[Key] = WorkQueue(random.random, QueueMetrics(self.metrics))
+        self.queue: WorkQueue[Key] = WorkQueue(random.random, QueueMetrics(self.metrics), REST_SECONDS)
         self.workers = Workers(self.queue, self._handle, self._failed)
         self.lease = Lease(kube, installation.namespace, settings.identity, lambda: datetime.now(UTC))
         self.signals = RouterSignals(kube, http, installation.namespace, settings.router_service, self.metrics)
@@ -91,8 +94,8 @@ class Operator:
         """Why this process could not lead if it had to; waiting for the Lease is ready."""
         return None if self.api_seen else "the Kubernetes API or the CRDs are not there yet"
 
-    async def run(self, stop: asyncio.Event) -> None:
-        """Wait for what is needed, then work until `stop` or a signal."""
+    async def run(self) -> None:
+        """Wait for what is needed (cancel it meanwhile to stop), then work until a signal."""
         await wait_for_crds(self.kube)
         self.api_seen = True
         await self.lease.acquire()
@@ -107,7 +110,7 @@ class Operator:
                 ]
                 await asyncio.sleep(0)
                 self.working = True
-                await watch(registry_of_handlers(self.workers.add, self.kube.credentials), stop)
+                await watch(registry_of_handlers(self.workers.add, self.kube.credentials))
                 for task in tasks:
                     task.cancel()
         finally:
@@ -121,7 +124,9 @@ class Operator:
 
     def _failed(self, key: Key, error: Exception) -> None:
         self.metrics.count("reconcile_errors_total", key.kind, type(error).__name__)
-        if isinstance(error, KubeError | NotLeading | TimeoutError):
+        if isinstance(error, NotLeading):
+            log.debug("not reconciled, will be retried: %s", error, extra={"key": str(key)})
+        elif isinstance(error, KubeError | TimeoutError):
             log.warning("not reconciled, will be retried: %s", error or "timed out", extra={"key": str(key)})
         else:
             log.error("reconcile failed, will be retried", extra={"key": str(key)}, exc_info=error)
@@ -148,7 +153,7 @@ async def _run(settings: Settings) -> None:
         server = health_server(settings.metrics_port, operator.unhealthy, operator.unready, operator.metrics.render)
         async with server as port:
             log.info("started; metrics and health at port %d", port)
-            working = asyncio.create_task(operator.run(stop), name="operator")
+            working = asyncio.create_task(operator.run(), name="operator")
             stopping = asyncio.create_task(stop.wait(), name="stop")
             await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
             if not operator.working:

@@ -4,7 +4,6 @@ kopf writes nothing here: no change handlers, timers or daemons, so no finalizer
 since every reconcile reads live and a resync queues everything.
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
@@ -94,6 +93,7 @@ def kopf_settings() -> kopf.OperatorSettings:
     return settings
 
 
-async def watch(registry: kopf.OperatorRegistry, stop: asyncio.Event) -> None:
-    """Watch until `stop` is set or the process gets SIGTERM or SIGINT; raises when watching is no longer possible."""
-    await kopf.operator(registry=registry, settings=kopf_settings(), clusterwide=True, stop_flag=stop)
+async def watch(registry: kopf.OperatorRegistry) -> None:
+    """Watch until the process gets SIGTERM or SIGINT; raises when watching is no longer possible."""
+    # No stop_flag: kopf leaves the task that waits for it behind and then waits 5 s for it at every exit.
+    await kopf.operator(registry=registry, settings=kopf_settings(), clusterwide=True)

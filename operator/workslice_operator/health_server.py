@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import socket
 from collections.abc import AsyncIterator, Callable
 
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -47,6 +48,8 @@ async def health_server(port: int, healthy: Check, ready: Check, metrics: Callab
 
     server = await asyncio.start_server(serve, host=None, port=port)
     try:
-        yield server.sockets[0].getsockname()[1]
+        # With port 0 every address family gets a port of its own; IPv4's is the one to tell.
+        ports = {one.family: one.getsockname()[1] for one in server.sockets}
+        yield ports.get(socket.AF_INET) or next(iter(ports.values()))
     finally:
         server.close()

@@ -35,6 +35,7 @@ class Lease:
         self._clock = clock
         self._renewed_at = float("-inf")
         self._seen: tuple[Any, float] = (None, 0.0)
+        self._complaint = ""
 
     @property
     def held(self) -> bool:
@@ -104,8 +105,11 @@ class Lease:
         except Conflict:
             return ""  # somebody wrote in between; the next look tells who
         except KubeError as error:
-            log.warning("lease: %s", error)
+            if self._complaint != error.message:
+                self._complaint = error.message
+                log.warning("the lease cannot be renewed, so nothing is done meanwhile: %s", error)
             return ""
+        self._complaint = ""
         self._renewed_at = started
         return self._identity
 

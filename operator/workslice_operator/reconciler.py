@@ -3,7 +3,7 @@
 import hashlib
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -28,7 +28,7 @@ from workslice_operator.slice_inventory import SliceInventory
 from workslice_operator.status_urgency import Urgency, urgency
 
 PREDECESSOR_SECONDS = 1.0
-REFUSED_SECONDS = 30.0
+UNWATCHED_SECONDS = 15.0
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ class _Remembered:
     """As planned last: the API may hold older numbers."""
     written_at: float
     applied: dict[str, tuple[str, str]]
-    """Kind → hash of the manifest applied last and the child's resourceVersion after it."""
+    """Kind → digests of the manifest applied last and of what was in its child after it."""
 
 
 class PoolReconciler:
@@ -126,47 +126,55 @@ class PoolReconciler:
         )
         now = self._clock()
         planned = plan(observed, self._installation, now)
-        again = planned.requeue_after
         applied = known.applied if known else {}
+        refusals = await self._apply_all(key, planned.apply, children, applied)
+        if refusals:
+            planned = plan_after_failed_apply(planned, observed, "; ".join(refusals), now)
+        for note in planned.events:
+            log.info("%s: %s", note.reason, note.message, extra={"key": str(key)})
+            self._metrics.count("decisions_total", key.namespace, key.name, str(note.reason))
+            await self._events.write(POOL_KIND, pool.metadata, note)
+        written_at = known.written_at if known else float("-inf")
+        how = urgency(stored, planned.status)
+        held_back = max(0.0, written_at + NUMBERS_SECONDS - self._monotonic()) if how is Urgency.NUMBERS else 0.0
+        if how is not Urgency.NOTHING and not held_back:
+            await self._write_status(pool, planned.status)
+            written_at = self._monotonic()
+        self._remembered[key] = _Remembered(pool, planned.status, written_at, applied)
+        self._show(key, planned.status)
+        # No event tells when a quota grows or somebody else's object goes away.
+        waits = (planned.requeue_after, held_back, UNWATCHED_SECONDS if refusals or observed.taken_names else 0.0)
+        return min(wait for wait in waits if wait > 0)
+
+    async def _apply_all(
+        self,
+        key: Key,
+        manifests: Iterable[Mapping[str, Any]],
+        children: Mapping[str, Object],
+        applied: dict[str, tuple[str, str]],
+    ) -> list[str]:
+        """Apply what can be applied; returns what the API refused and why."""
         refusals = []
-        for manifest in planned.apply:
+        for manifest in manifests:
             try:
                 await self._apply(manifest, children, applied)
             except Refused as error:
                 log.warning("the API refused the %s: %s", manifest["kind"], error, extra={"key": str(key)})
                 self._metrics.count("reconcile_errors_total", POOL_KIND, "apply-refused")
                 refusals.append(f"the API refused the {manifest['kind']}: {error.message}")
-        if refusals:
-            planned = plan_after_failed_apply(planned, observed, "; ".join(refusals), now)
-            status = planned.status
-            again = min(again, REFUSED_SECONDS)
-        for note in planned.events:
-            log.info("%s: %s", note.reason, note.message, extra={"key": str(key)})
-            self._metrics.count("decisions_total", key.namespace, key.name, str(note.reason))
-            await self._events.write(POOL_KIND, pool.metadata, note)
-        status = planned.status
-        written_at = known.written_at if known else float("-inf")
-        how = urgency(stored, status)
-        held_back = max(0.0, written_at + NUMBERS_SECONDS - self._monotonic()) if how is Urgency.NUMBERS else 0.0
-        if how is not Urgency.NOTHING and not held_back:
-            await self._write_status(pool, status)
-            written_at = self._monotonic()
-        self._remembered[key] = _Remembered(pool, status, written_at, applied)
-        self._show(key, status)
-        return min(again, held_back) if held_back else again
+        return refusals
 
     async def _apply(
         self, manifest: Mapping[str, Any], children: Mapping[str, Object], applied: dict[str, tuple[str, str]]
     ) -> None:
         """Apply one child, unless exactly this was applied before and nobody touched the child since."""
         kind = manifest["kind"]
-        digest = hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
+        wanted = _digest(manifest)
         live = children.get(kind)
-        if live is not None and applied.get(kind) == (digest, live["metadata"]["resourceVersion"]):
+        if live is not None and applied.get(kind) == (wanted, _content(live)):
             return
         self._metrics.count("applies_total", kind)
-        after = await self._kube.apply(CHILD_RESOURCES[kind], manifest)
-        applied[kind] = (digest, after["metadata"]["resourceVersion"])
+        applied[kind] = (wanted, _content(await self._kube.apply(CHILD_RESOURCES[kind], manifest)))
 
     async def _write_status(self, pool: WorkspacePool, status: WorkspacePoolStatus) -> None:
         manifest = {
@@ -202,3 +210,16 @@ class PoolReconciler:
         self._metrics.set("pool_queue_depth", status.queue_depth, *labels)
         self._metrics.set("pool_desired_replicas", status.desired_replicas, *labels)
         self._metrics.set("pool_ready_replicas", status.ready_replicas, *labels)
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+def _content(child: Object) -> str:
+    """Digest that changes when anybody edits a child, but not when its status moves."""
+    metadata = child["metadata"]
+    version = (
+        metadata.get("generation") or metadata["resourceVersion"]
+    )  # Services have no generation, nor a busy status
+    return _digest([metadata.get("uid"), version, metadata.get("labels"), metadata.get("ownerReferences")])

@@ -1,6 +1,8 @@
 """The keyed work queue, without I/O: what may run now, what waits, what failed how often. Semantics of client-go's workqueue.
 
 A key is queued once however often it is added; a key added while it runs runs again afterwards; no key ever runs twice at once.
+Beyond client-go, a key rests for a moment between two runs: a burst of events of one pool becomes two runs, and a quarrel with
+another writer over one object cannot become a hot loop.
 The caller passes the time (seconds of any monotonic clock) and drives it; `workers.py` does that with asyncio.
 """
 
@@ -42,14 +44,18 @@ class _Silent:
 class WorkQueue(Generic[Key]):
     """Keys to work on. Not thread-safe: one event loop owns it."""
 
-    def __init__(self, random: Callable[[], float], observer: QueueObserver | None = None) -> None:
-        """`random` returns numbers in [0, 1), as random.random does."""
+    def __init__(
+        self, random: Callable[[], float], observer: QueueObserver | None = None, rest_seconds: float = 0.0
+    ) -> None:
+        """`random` returns numbers in [0, 1), as random.random does; `rest_seconds` lie between two runs of a key."""
         self._random = random
+        self._rest = rest_seconds
+        self._rests_until: dict[Key, float] = {}
         self._observer = observer or _Silent()
         self._ready: deque[Key] = deque()
         self._queued_since: dict[Key, float] = {}
         self._running_since: dict[Key, float] = {}
-        self._dirty: dict[Key, float] = {}
+        self._dirty: set[Key] = set()
         self._later: list[tuple[float, int, Key]] = []
         self._due: dict[Key, float] = {}
         self._sequence = 0
@@ -57,12 +63,13 @@ class WorkQueue(Generic[Key]):
 
     def add(self, key: Key, now: float) -> None:
         """Queue the key, unless it is queued already; while it runs, remember that it must run again."""
-        self._due.pop(key, None)
         if key in self._running_since:
-            if key not in self._dirty:
-                self._dirty[key] = now
-                self._observer.added()
+            self._due.pop(key, None)
+            self._dirty.add(key)
+        elif self._rests_until.get(key, now) > now:
+            self._delay(key, self._rests_until[key])
         elif key not in self._queued_since:
+            self._due.pop(key, None)
             self._queued_since[key] = now
             self._ready.append(key)
             self._observer.added()
@@ -72,12 +79,8 @@ class WorkQueue(Generic[Key]):
         if seconds <= 0:
             self.add(key, now)
             return
-        due = now + seconds
-        if key in self._queued_since or self._due.get(key, due + 1) <= due:
-            return
-        self._due[key] = due
-        self._sequence += 1
-        heapq.heappush(self._later, (due, self._sequence, key))
+        if key not in self._queued_since:
+            self._delay(key, max(now + seconds, self._rests_until.get(key, 0.0)))
 
     def take(self, now: float) -> Key | None:
         """The next key to run, or None; hand it back with `done`."""
@@ -92,10 +95,12 @@ class WorkQueue(Generic[Key]):
     def done(self, key: Key, now: float) -> None:
         """The run of a taken key ended; it is queued at once if it was added meanwhile."""
         self._observer.worked_for(now - self._running_since.pop(key))
-        since = self._dirty.pop(key, None)
-        if since is not None:
-            self._queued_since[key] = since
-            self._ready.append(key)
+        if self._rest:
+            self._rests_until = {one: end for one, end in self._rests_until.items() if end > now}
+            self._rests_until[key] = now + self._rest
+        if key in self._dirty:
+            self._dirty.remove(key)
+            self.add(key, now)
 
     def retry(self, key: Key, now: float) -> float:
         """Queue a failed key after its exponential backoff with jitter; returns the seconds."""
@@ -130,7 +135,14 @@ class WorkQueue(Generic[Key]):
         """How long the longest running key has been running."""
         return max((now - since for since in self._running_since.values()), default=0.0)
 
+    def _delay(self, key: Key, due: float) -> None:
+        if self._due.get(key, due + 1) > due:
+            self._due[key] = due
+            self._sequence += 1
+            heapq.heappush(self._later, (due, self._sequence, key))
+
     def _promote(self, now: float) -> None:
         while (due := self.next_due()) is not None and due <= now:
             _, _, key = heapq.heappop(self._later)
-            self.add(key, now)
+            del self._due[key]
+            self.add(key, now)  # which delays it again if a run has ended meanwhile and the key rests

@@ -1,0 +1,75 @@
+from typing import Any
+
+import pytest
+
+from workslice_operator.handlers import CHILD_LABELS, kopf_settings, registry_of_handlers
+from workslice_operator.keys import Key, pool_key, profile_key
+from workslice_operator.kube import Credentials
+
+
+async def credentials() -> Credentials:
+    return Credentials("https://api", "/ca", True, "bearer token", None, None)
+
+
+class Watched:
+    """The handlers of one registry, called as kopf calls them."""
+
+    def __init__(self) -> None:
+        self.added: list[Key] = []
+        self.registry = registry_of_handlers(self.added.append, credentials)
+
+    async def event(self, plural: str, type_: str | None = "ADDED", **meta: Any) -> None:
+        metadata = {"uid": "u", "name": "chat", "namespace": "shop", "generation": 1} | meta
+        for handler in self.registry._watching.get_all_handlers():
+            if handler.selector is not None and handler.selector.any_name == plural:
+                await handler.fn(event={"type": type_, "object": {}}, meta=metadata)  # type: ignore[call-arg,misc]
+
+
+async def test_pools_and_profiles_queue_themselves() -> None:
+    watched = Watched()
+    await watched.event("workspacepools")
+    await watched.event("workspaceprofiles", uid="v", name="small")
+    assert watched.added == [pool_key("shop", "chat"), profile_key("small")]
+
+
+@pytest.mark.parametrize("plural", ["deployments", "services", "poddisruptionbudgets", "networkpolicies", "pods"])
+async def test_children_queue_the_pool_that_their_label_names(plural: str) -> None:
+    watched = Watched()
+    await watched.event(plural, name="chat-engine", labels={"workslice.dev/pool": "chat"})
+    assert watched.added == [pool_key("shop", "chat")]
+
+
+async def test_the_echo_of_a_status_write_queues_nothing() -> None:
+    watched = Watched()
+    await watched.event("workspacepools", None)
+    await watched.event("workspacepools", "MODIFIED")
+    await watched.event("workspacepools", "MODIFIED")
+    assert len(watched.added) == 1
+    await watched.event("workspacepools", "MODIFIED", generation=2)
+    await watched.event("workspacepools", "MODIFIED", generation=2, deletionTimestamp="now")
+    await watched.event("workspacepools", "DELETED", generation=2, deletionTimestamp="now")
+    assert len(watched.added) == 4
+
+
+async def test_kopf_gets_no_reason_to_write_on_objects() -> None:
+    registry = Watched().registry
+    assert registry._changing.get_all_handlers() == []
+    assert registry._spawning.get_all_handlers() == []
+    assert registry._webhooks.get_all_handlers() == []
+
+
+def test_children_are_selected_by_the_api_server() -> None:
+    settings = kopf_settings()
+    selectors = {str(key.any_name): value for key, value in settings.watching.label_selectors.items()}
+    assert selectors == dict.fromkeys(
+        ["deployments", "services", "poddisruptionbudgets", "networkpolicies", "pods"], CHILD_LABELS
+    )
+
+
+def test_kopf_outlasts_an_outage_of_a_day_and_joins_no_peers() -> None:
+    settings = kopf_settings()
+    assert sum(settings.networking.error_backoffs) > 86_000  # type: ignore[arg-type]
+    assert max(settings.networking.error_backoffs) <= 10  # type: ignore[arg-type]
+    assert settings.peering.standalone
+    assert settings.scanning.disabled
+    assert "kopf" not in settings.persistence.finalizer

@@ -1,0 +1,184 @@
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from aiohttp import web
+from kubernetes.aio.client import Configuration
+from kubernetes.aio.client.rest import RESTClientObject
+
+from workslice_operator.kube import KubeClient, KubeUnconfigured, connect_kube
+from workslice_operator.kube_api import (
+    LEASES,
+    NODES,
+    PODS,
+    POOLS,
+    SERVICES,
+    Conflict,
+    KubeError,
+    NotFound,
+    Refused,
+    Unavailable,
+)
+
+
+class Api:
+    """A scripted API server that remembers what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[web.Request] = []
+        self.bodies: list[Any] = []
+        self.answers: list[tuple[int, Any]] = []
+        self.port = 0
+
+    async def answer(self, request: web.Request) -> web.Response:
+        self.asked.append(request)
+        text = await request.text()
+        self.bodies.append(json.loads(text) if text else None)
+        status, document = self.answers.pop(0)
+        return web.Response(status=status, text=document if isinstance(document, str) else json.dumps(document))
+
+
+@pytest.fixture
+async def api() -> AsyncIterator[Api]:
+    scripted = Api()
+    application = web.Application()
+    application.router.add_route("*", "/{path:.*}", scripted.answer)
+    runner = web.AppRunner(application)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    scripted.port = runner.addresses[0][1]
+    yield scripted
+    await runner.cleanup()
+
+
+@pytest.fixture
+async def kube(api: Api) -> AsyncIterator[KubeClient]:
+    configuration = Configuration(host=f"http://127.0.0.1:{api.port}")
+    configuration.api_key["BearerToken"] = "bearer secret"
+    rest = RESTClientObject(configuration)  # type: ignore[no-untyped-call]
+    yield KubeClient(configuration, rest)
+    await rest.close()
+
+
+async def test_an_object_is_read_with_the_present_token(api: Api, kube: KubeClient) -> None:
+    api.answers = [(200, {"kind": "WorkspacePool"})]
+    assert await kube.get(POOLS, "shop", "chat") == {"kind": "WorkspacePool"}
+    assert api.asked[0].path == "/apis/workslice.dev/v1alpha1/namespaces/shop/workspacepools/chat"
+    assert api.asked[0].headers["authorization"] == "bearer secret"
+
+
+async def test_an_object_that_is_not_there_is_none(api: Api, kube: KubeClient) -> None:
+    api.answers = [(404, {"message": "not found"})]
+    assert await kube.get(SERVICES, "shop", "chat") is None
+
+
+async def test_a_list_is_read_in_pages(api: Api, kube: KubeClient) -> None:
+    api.answers = [
+        (200, {"items": [{"n": 1}], "metadata": {"continue": "next"}}),
+        (200, {"items": [{"n": 2}], "metadata": {}}),
+    ]
+    assert await kube.list(PODS, labels="a=b,c", fields="spec.nodeName!=") == [{"n": 1}, {"n": 2}]
+    assert api.asked[0].path == "/api/v1/pods"
+    assert dict(api.asked[1].query) == {
+        "limit": "500",
+        "labelSelector": "a=b,c",
+        "fieldSelector": "spec.nodeName!=",
+        "continue": "next",
+    }
+
+
+async def test_a_cluster_scoped_kind_has_no_namespace_in_its_path(api: Api, kube: KubeClient) -> None:
+    api.answers = [(200, {})]
+    await kube.get(NODES, "", "n1")
+    assert api.asked[0].path == "/api/v1/nodes/n1"
+
+
+async def test_apply_is_a_forced_server_side_apply_under_our_name(api: Api, kube: KubeClient) -> None:
+    api.answers = [(200, {"metadata": {"resourceVersion": "7"}})]
+    manifest = {"metadata": {"namespace": "shop", "name": "chat-engine"}, "spec": {}}
+    assert (await kube.apply(SERVICES, manifest))["metadata"]["resourceVersion"] == "7"
+    request = api.asked[0]
+    assert (request.method, request.content_type) == ("PATCH", "application/apply-patch+yaml")
+    assert request.query["fieldManager"] == "workslice-operator"
+    assert request.query["force"] == "true"
+    assert api.bodies == [manifest]
+
+
+async def test_a_status_goes_to_its_subresource_under_a_manager_of_its_own(api: Api, kube: KubeClient) -> None:
+    api.answers = [(200, {})]
+    await kube.apply_status(POOLS, {"metadata": {"namespace": "shop", "name": "chat"}, "status": {}})
+    assert api.asked[0].path.endswith("/workspacepools/chat/status")
+    assert api.asked[0].query["fieldManager"] == "workslice-operator-status"
+
+
+async def test_create_replace_and_patch_use_their_verbs(api: Api, kube: KubeClient) -> None:
+    api.answers = [(201, {}), (200, {}), (200, {})]
+    lease = {"metadata": {"namespace": "ws", "name": "l"}}
+    await kube.create(LEASES, lease)
+    await kube.replace(LEASES, lease)
+    await kube.merge_patch(LEASES, "ws", "l", {"spec": {}})
+    assert [(one.method, one.path.rsplit("/", 1)[-1], one.content_type) for one in api.asked] == [
+        ("POST", "leases", "application/json"),
+        ("PUT", "l", "application/json"),
+        ("PATCH", "l", "application/merge-patch+json"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (400, Refused),
+        (403, Refused),
+        (404, NotFound),
+        (409, Conflict),
+        (422, Refused),
+        (401, Unavailable),
+        (429, Unavailable),
+        (500, Unavailable),
+        (503, Unavailable),
+    ],
+)
+async def test_every_error_has_its_type_and_the_apis_message(
+    api: Api, kube: KubeClient, status: int, kind: type[KubeError]
+) -> None:
+    api.answers = [(status, {"kind": "Status", "message": "spec.x: Invalid value"})]
+    with pytest.raises(kind, match=r"spec\.x: Invalid value") as raised:
+        await kube.apply(SERVICES, {"metadata": {"name": "a"}})
+    assert raised.value.status == status
+
+
+async def test_an_answer_that_is_no_status_object_is_quoted(api: Api, kube: KubeClient) -> None:
+    api.answers = [(502, "<html>bad gateway</html>")]
+    with pytest.raises(Unavailable, match="bad gateway"):
+        await kube.list(PODS)
+
+
+async def test_an_api_that_cannot_be_reached_is_unavailable() -> None:
+    configuration = Configuration(host="http://127.0.0.1:9")
+    rest = RESTClientObject(configuration)  # type: ignore[no-untyped-call]
+    with pytest.raises(Unavailable, match="GET /api/v1/pods"):
+        await KubeClient(configuration, rest).list(PODS)
+    await rest.close()
+
+
+@pytest.mark.parametrize("groups", [[], [{"name": "apps"}]])
+async def test_a_group_that_is_not_served_has_no_kinds(api: Api, kube: KubeClient, groups: list[Any]) -> None:
+    api.answers = [(200, {"groups": groups})]
+    assert await kube.served("workslice.dev/v1alpha1") == frozenset()
+
+
+async def test_served_kinds_are_listed(api: Api, kube: KubeClient) -> None:
+    api.answers = [
+        (200, {"groups": [{"name": "workslice.dev"}]}),
+        (200, {"resources": [{"name": "workspacepools"}, {"name": "workspacepools/status"}]}),
+    ]
+    assert await kube.served("workslice.dev/v1alpha1") == {"workspacepools", "workspacepools/status"}
+
+
+async def test_without_any_configuration_the_error_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    monkeypatch.setattr("kubernetes.aio.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", "/nonexistent")
+    with pytest.raises(KubeUnconfigured, match="set KUBECONFIG"):
+        async with connect_kube():
+            pass

@@ -1,0 +1,250 @@
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from fake_kube import FakeKube
+from pool_objects import child, raw_pool, raw_profile
+
+from workslice_api.conditions import find_condition
+from workslice_api.pool import WorkspacePool
+from workslice_operator.event_writer import EventWriter
+from workslice_operator.installation import Installation
+from workslice_operator.keys import Key, pool_key, profile_key
+from workslice_operator.kube_api import Refused, Unavailable
+from workslice_operator.load_observed import shared_inventory
+from workslice_operator.metrics import Metrics
+from workslice_operator.model_claims import ModelClaims
+from workslice_operator.observed import QueueSignal
+from workslice_operator.reconciler import PREDECESSOR_SECONDS, PoolReconciler
+
+KEY = pool_key("shop", "chat")
+CHILDREN = {"Deployment", "Service", "PodDisruptionBudget", "NetworkPolicy"}
+
+
+class World:
+    """One reconciler on a fake API with a clock and a queue signal that the test sets."""
+
+    def __init__(self, *objects: dict[str, Any]) -> None:
+        self.kube = FakeKube(*objects)
+        self.now = datetime(2026, 1, 1, tzinfo=UTC)
+        self.demand: QueueSignal | None = None
+        self.woken: list[Key] = []
+        self.metrics = Metrics()
+        self.start()
+
+    def start(self) -> None:
+        """A new process: nothing is remembered."""
+        self.reconciler = PoolReconciler(
+            kube=self.kube,
+            installation=Installation("workslice", {"app": "router"}, {"app": "operator"}),
+            claims=ModelClaims(self.kube, {}, self.woken.append),
+            inventory=shared_inventory(self.kube),
+            signal=lambda _: self.demand,
+            events=EventWriter(self.kube, "test", lambda: self.now),
+            metrics=self.metrics,
+            wake=self.woken.append,
+            clock=lambda: self.now,
+            monotonic=lambda: self.now.timestamp(),
+        )
+
+    async def reconcile(self, after: float = 0.0) -> float | None:
+        self.now += timedelta(seconds=after)
+        self.kube.writes.clear()
+        self.woken.clear()
+        return await self.reconciler.reconcile(KEY)
+
+    @property
+    def pool(self) -> WorkspacePool:
+        return WorkspacePool.model_validate(self.kube.objects["WorkspacePool", "shop", "chat"])
+
+    def reason(self, type_: str) -> str:
+        found = find_condition(self.pool.status.conditions, type_)
+        assert found is not None
+        return found.reason
+
+
+@pytest.fixture
+def world() -> World:
+    return World(raw_pool(), raw_profile())
+
+
+async def test_a_new_pool_gets_its_children_then_events_then_one_status_write(world: World) -> None:
+    await world.reconcile()
+    kinds = [kind for _, kind, _ in world.kube.writes]
+    assert set(kinds[:4]) == CHILDREN
+    assert kinds[4:-1] == ["Event"] * len(kinds[4:-1])
+    assert kinds[-1] == "WorkspacePool"
+    assert world.kube.written("WorkspacePool") == ["status"]
+    assert world.pool.status.desired_replicas == 1
+
+
+async def test_a_second_look_at_an_unchanged_pool_writes_nothing(world: World) -> None:
+    await world.reconcile()
+    await world.reconcile(after=60)
+    assert world.kube.writes == []
+
+
+async def test_a_restarted_operator_changes_nothing(world: World) -> None:
+    await world.reconcile()
+    before = {key: one["metadata"]["resourceVersion"] for key, one in world.kube.objects.items()}
+    world.start()
+    await world.reconcile(after=60)
+    assert before == {key: one["metadata"]["resourceVersion"] for key, one in world.kube.objects.items()}
+
+
+async def test_a_deleted_child_comes_back(world: World) -> None:
+    await world.reconcile()
+    world.kube.remove("Service", "shop", "chat-engine")
+    await world.reconcile()
+    assert world.kube.written("Service") == ["apply"]
+
+
+async def test_an_edited_child_is_applied_again(world: World) -> None:
+    await world.reconcile()
+    edited = world.kube.objects["Deployment", "shop", "chat-engine"]
+    world.kube.put({**edited, "spec": {**edited["spec"], "replicas": 9}})
+    await world.reconcile()
+    assert world.kube.objects["Deployment", "shop", "chat-engine"]["spec"]["replicas"] == 1
+
+
+async def test_numbers_are_written_at_most_every_thirty_seconds(world: World) -> None:
+    await world.reconcile()
+    world.demand = QueueSignal(queued=3, running=0)
+    assert (await world.reconcile(after=10) or 0) <= 20
+    assert world.kube.writes == []
+    await world.reconcile(after=20)
+    assert world.kube.written("WorkspacePool") == ["status"]
+    assert world.pool.status.queue_depth == 3
+
+
+async def test_a_decision_is_written_at_once_with_the_newest_numbers(world: World) -> None:
+    await world.reconcile()
+    world.demand = QueueSignal(queued=3, running=0)
+    world.kube.put(raw_pool(generation=2, replicas=2) | {"status": world.pool.status.to_wire()})
+    await world.reconcile(after=1)
+    assert world.pool.status.desired_replicas == 2
+    assert world.pool.status.queue_depth == 3
+    assert "Event" in [kind for _, kind, _ in world.kube.writes]
+
+
+async def test_a_scale_down_counts_its_window_although_its_begin_is_not_written_yet(world: World) -> None:
+    scaling = {
+        "mode": "QueueDepth",
+        "minReplicas": 1,
+        "maxReplicas": 4,
+        "targetPerReplica": 1,
+        "scaleDownWindow": "25s",
+    }
+    world.kube.put(raw_pool(scaling=scaling))
+    world.demand = QueueSignal(queued=3, running=0)
+    await world.reconcile()
+    assert world.pool.status.desired_replicas == 3
+    world.demand = QueueSignal(queued=0, running=0)
+    await world.reconcile(after=1)
+    await world.reconcile(after=1)
+    await world.reconcile(after=26)
+    assert world.pool.status.desired_replicas == 1
+
+
+async def test_a_refused_child_is_a_condition_and_not_a_traceback(world: World) -> None:
+    world.kube.failures["apply", "Deployment"] = Refused(403, "exceeded quota: count/deployments.apps")
+    again = await world.reconcile()
+    assert world.reason("Degraded") == "ApplyFailed"
+    assert "exceeded quota" in str(world.kube.objects["WorkspacePool", "shop", "chat"]["status"])
+    assert again is not None
+    assert again <= 30
+    assert world.kube.written("Service") == ["apply"], "the others are applied all the same"
+    world.kube.failures.clear()
+    await world.reconcile(after=30)
+    assert world.reason("Degraded") == "AsExpected"
+
+
+async def test_an_api_that_is_away_is_left_to_the_queue(world: World) -> None:
+    world.kube.failures["apply", "Deployment"] = Unavailable(503, "etcd is away")
+    with pytest.raises(Unavailable):
+        await world.reconcile()
+    world.kube.failures.clear()
+    await world.reconcile()
+    assert world.pool.status.desired_replicas == 1
+
+
+async def test_an_object_of_somebody_else_under_a_childs_name_is_not_touched() -> None:
+    world = World(raw_pool(), raw_profile(), child("Service", ownerReferences=[], labels={"app": "mine"}))
+    assert (await world.reconcile() or 0) <= 30
+    assert world.kube.written("Service") == []
+    assert world.reason("Degraded") == "NameTaken"
+
+
+async def test_children_orphaned_by_a_pool_of_this_name_are_taken_over() -> None:
+    world = World(raw_pool(), raw_profile(), child("Service", ownerReferences=[]))
+    await world.reconcile()
+    assert world.kube.written("Service") == ["apply"]
+
+
+async def test_children_of_a_deleted_pool_of_this_name_are_waited_for() -> None:
+    former = {"kind": "WorkspacePool", "name": "chat", "uid": "former", "controller": True}
+    world = World(raw_pool(), raw_profile(), child("Deployment", ownerReferences=[former]))
+    assert await world.reconcile() == PREDECESSOR_SECONDS
+    assert world.kube.writes == []
+
+
+async def test_a_pool_that_is_being_deleted_gets_no_more_applies(world: World) -> None:
+    world.kube.objects["WorkspacePool", "shop", "chat"]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    assert await world.reconcile() is None
+    assert world.kube.writes == []
+
+
+async def test_a_pool_that_is_gone_is_forgotten_and_its_profile_told(world: World) -> None:
+    await world.reconcile()
+    assert b'pool_desired_replicas{namespace="shop",pool="chat"}' in world.metrics.render()
+    world.kube.remove("WorkspacePool", "shop", "chat")
+    assert await world.reconcile() is None
+    assert world.woken == [profile_key("small")]
+    assert world.reconciler.known_keys() == ()
+    assert b'pool="chat"' not in world.metrics.render()
+
+
+async def test_a_pool_that_changes_its_profile_tells_both(world: World) -> None:
+    await world.reconcile()
+    world.kube.put(raw_pool(generation=2, profileRef={"name": "large"}))
+    await world.reconcile()
+    assert world.woken == [profile_key("small"), profile_key("large")]
+
+
+async def test_an_unreadable_pool_stops_nobody(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    world.kube.put(raw_pool(replicas="many"))
+    assert await world.reconcile() is None
+    assert "spec.replicas" in caplog.text
+
+
+async def test_a_missing_volume_is_looked_for_in_the_pools_namespace(world: World) -> None:
+    world.kube.put(raw_profile(source="pvc://weights/tiny"))
+    await world.reconcile()
+    assert world.reason("EnginesReady") == "ModelVolumeMissing"
+    world.kube.put({"kind": "PersistentVolumeClaim", "metadata": {"namespace": "shop", "name": "weights"}})
+    await world.reconcile()
+    assert world.reason("EnginesReady") != "ModelVolumeMissing"
+
+
+async def test_demand_wakes_the_pools_that_it_concerns(world: World) -> None:
+    world.kube.put(raw_pool(scaling={"mode": "QueueDepth", "maxReplicas": 4, "targetPerReplica": 1}))
+    world.demand = QueueSignal(queued=1, running=0)
+    await world.reconcile()
+    world.woken.clear()
+    world.reconciler.demand_changed()
+    assert world.woken == []
+    world.demand = QueueSignal(queued=2, running=0)
+    world.reconciler.demand_changed()
+    assert world.woken == [KEY]
+
+
+async def test_old_numbers_wake_a_pool_that_does_not_scale(world: World) -> None:
+    world.demand = QueueSignal(queued=1, running=0)
+    await world.reconcile()
+    world.woken.clear()
+    world.demand = QueueSignal(queued=2, running=0)
+    world.reconciler.demand_changed()
+    assert world.woken == []
+    world.now += timedelta(seconds=30)
+    world.reconciler.demand_changed()
+    assert world.woken == [KEY]

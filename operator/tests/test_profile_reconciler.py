@@ -1,0 +1,62 @@
+from datetime import UTC, datetime
+from typing import Any
+
+from fake_kube import FakeKube
+from pool_objects import raw_pool, raw_profile
+
+from workslice_operator.keys import Key, pool_key, profile_key
+from workslice_operator.load_observed import shared_inventory
+from workslice_operator.metrics import Metrics
+from workslice_operator.profile_reconciler import ProfileReconciler
+
+KEY = profile_key("small")
+NODE: dict[str, Any] = {
+    "kind": "Node",
+    "metadata": {"name": "n", "labels": {}},
+    "status": {
+        "allocatable": {"nvidia.com/mig-1g.10gb": "3"},
+        "conditions": [{"type": "Ready", "status": "True"}],
+    },
+}
+
+
+def reconciler(kube: FakeKube, woken: list[Key]) -> ProfileReconciler:
+    return ProfileReconciler(
+        kube, shared_inventory(kube), Metrics(), woken.append, lambda: datetime(2026, 1, 1, tzinfo=UTC)
+    )
+
+
+async def test_its_status_lists_its_pools_and_is_written_once() -> None:
+    kube = FakeKube(NODE, raw_profile(), raw_pool(), raw_pool("other", profileRef={"name": "large"}))
+    profiles = reconciler(kube, [])
+    assert await profiles.reconcile(KEY) is None
+    assert await profiles.reconcile(KEY) is None
+    status = kube.objects["WorkspaceProfile", "", "small"]["status"]
+    assert (status["pools"], status["poolCount"]) == (["shop/chat"], 1)
+    assert kube.written("WorkspaceProfile") == ["status"]
+
+
+async def test_a_change_wakes_its_pools_and_a_look_without_change_does_not() -> None:
+    kube, woken = FakeKube(NODE, raw_profile(), raw_pool()), list[Key]()
+    profiles = reconciler(kube, woken)
+    await profiles.reconcile(KEY)
+    await profiles.reconcile(KEY)
+    assert woken == [pool_key("shop", "chat")]
+    kube.put(raw_profile(generation=2))
+    await profiles.reconcile(KEY)
+    assert len(woken) == 2
+
+
+async def test_its_deletion_wakes_its_pools() -> None:
+    kube, woken = FakeKube(NODE, raw_profile(), raw_pool()), list[Key]()
+    profiles = reconciler(kube, woken)
+    await profiles.reconcile(KEY)
+    kube.remove("WorkspaceProfile", "", "small")
+    assert await profiles.reconcile(KEY) is None
+    assert woken == [pool_key("shop", "chat")] * 2
+    assert profiles.known_keys() == ()
+
+
+async def test_a_profile_without_slices_looks_again_since_no_event_tells_of_nodes() -> None:
+    kube = FakeKube(raw_profile())
+    assert await reconciler(kube, []).reconcile(KEY) is not None

@@ -1,0 +1,48 @@
+import asyncio
+
+import pytest
+from eventually import eventually
+from fake_kube import FakeKube
+from pool_objects import raw_pool, raw_profile
+
+from workslice_operator import resync as resync_module
+from workslice_operator.keys import Key, pool_key, profile_key
+from workslice_operator.kube_api import Unavailable
+from workslice_operator.resync import Resync
+
+
+async def test_everything_there_and_everything_remembered_is_queued() -> None:
+    added: list[Key] = []
+    gone = pool_key("shop", "gone")
+    resync = Resync(FakeKube(raw_pool(), raw_profile()), added.append, lambda: [gone])
+    done = asyncio.Event()
+    running = asyncio.create_task(resync.run(done.set))
+    await asyncio.wait_for(done.wait(), timeout=5)
+    assert set(added) == {pool_key("shop", "chat"), profile_key("small"), gone}
+    running.cancel()
+
+
+async def test_a_failure_is_tried_again_soon_and_makes_it_stale(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resync_module, "RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(resync_module, "STALE_SECONDS", 0.1)
+    kube = FakeKube(raw_pool())
+    kube.failures["list", "WorkspacePool"] = Unavailable(0, "away")
+    added: list[Key] = []
+    resync = Resync(kube, added.append, list)
+    assert resync.fresh
+    running = asyncio.create_task(resync.run(lambda: None))
+    await eventually(lambda: not resync.fresh)
+    assert added == []
+    kube.failures.clear()
+    await eventually(lambda: resync.fresh and added)
+    running.cancel()
+
+
+async def test_it_can_be_asked_for_now() -> None:
+    added: list[Key] = []
+    resync = Resync(FakeKube(raw_pool()), added.append, list)
+    running = asyncio.create_task(resync.run(lambda: None))
+    await eventually(lambda: len(added) == 1)
+    resync.soon()
+    await eventually(lambda: len(added) == 2)
+    running.cancel()
