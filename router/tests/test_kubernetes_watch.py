@@ -132,12 +132,17 @@ async def test_what_was_deleted_during_a_gap_is_gone_after_the_new_list(
     await until(lambda: table.pools["serving/b"].replicas == ())
 
 
-async def test_keeps_what_it_knew_while_the_api_is_down_and_catches_up(api: ScriptedApi, table: RoutingTable) -> None:
+async def test_keeps_what_it_knew_while_the_api_is_down_and_catches_up(
+    api: ScriptedApi, table: RoutingTable, caplog: pytest.LogCaptureFixture
+) -> None:
     await watched(api, table)
-    await api.stop()
-    await asyncio.sleep(0.1)
+    with caplog.at_level(logging.DEBUG, kubernetes_watch.__name__):
+        await api.stop()
+        await until(lambda: caplog.text.count("cannot follow workspacepools") >= 10)
     assert len(table.routes) == 3
     assert table.synced
+    loud = [one for one in caplog.records if one.levelno >= logging.WARNING and "workspacepools" in one.getMessage()]
+    assert len(loud) == 2, "an outage is said when it begins and again when it lasts, not at every try"
     api.put("workspacepools", pool("d"))
     await api.start()
     await until(lambda: "model-d" in table.routes)

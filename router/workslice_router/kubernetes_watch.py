@@ -101,6 +101,8 @@ class _Position:
     """Where to go on; None: list again."""
 
     version: str | None = None
+    connected: bool = False
+    """The server has answered since the last failure."""
 
 
 async def _follow(kind: Kind, client: httpx.AsyncClient, access: KubernetesAccess, feed: _Feed) -> None:
@@ -110,7 +112,6 @@ async def _follow(kind: Kind, client: httpx.AsyncClient, access: KubernetesAcces
         try:
             if position.version is None:
                 position.version = await _list(kind, client, access, feed)
-            failures = 0
             started = asyncio.get_running_loop().time()
             await _watch(kind, position, client, access, feed)
             if asyncio.get_running_loop().time() - started < _FIRST_BACKOFF:
@@ -118,7 +119,8 @@ async def _follow(kind: Kind, client: httpx.AsyncClient, access: KubernetesAcces
         except _Expired:
             position.version = None
         except (httpx.HTTPError, httpx.StreamError, OSError, _ApiError, orjson.JSONDecodeError) as error:
-            failures += 1
+            failures = 1 if position.connected else failures + 1
+            position.connected = False
             delay = min(_LONGEST_BACKOFF, _FIRST_BACKOFF * 2 ** min(failures - 1, 10)) * random.uniform(0.75, 1.25)
             log.log(
                 logging.WARNING if failures in (1, 5) or failures % 20 == 0 else logging.DEBUG,
@@ -173,6 +175,7 @@ async def _watch(
             raise _Expired
         if response.status_code != 200:
             raise _ApiError(response.status_code, (await response.aread()).decode(errors="replace")[:300])
+        position.connected = True
         rest = b""
         async for data in response.aiter_bytes():
             *lines, rest = (rest + data).split(b"\n")
