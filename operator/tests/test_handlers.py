@@ -4,7 +4,7 @@ import pytest
 
 from workslice_operator.handlers import CHILD_LABELS, kopf_settings, registry_of_handlers
 from workslice_operator.keys import Key, pool_key, profile_key
-from workslice_operator.kube import Credentials
+from workslice_operator.kube_api import Credentials
 
 
 async def credentials() -> Credentials:

@@ -8,8 +8,6 @@ import signal
 import sys
 from datetime import UTC, datetime
 
-import httpx
-
 from workslice_api.names import POOL_KIND
 from workslice_operator.crds_present import wait_for_crds
 from workslice_operator.event_writer import EventWriter
@@ -27,7 +25,7 @@ from workslice_operator.profile_reconciler import ProfileReconciler
 from workslice_operator.reconciler import PoolReconciler
 from workslice_operator.resync import Resync
 from workslice_operator.settings import Settings, parse_settings
-from workslice_operator.signals import POLL_SECONDS, RouterSignals, router_http
+from workslice_operator.signals import POLL_SECONDS, RouterHttp, RouterSignals, router_http
 from workslice_operator.work_queue import WorkQueue
 from workslice_operator.workers import Workers
 
@@ -49,7 +47,7 @@ def utc_now() -> datetime:
 class Operator:
     """All parts, wired. Built inside the running loop."""
 
-    def __init__(self, settings: Settings, kube: KubeClient, http: httpx.AsyncClient) -> None:
+    def __init__(self, settings: Settings, kube: KubeClient, http: RouterHttp) -> None:
         installation = settings.installation
         loop = asyncio.get_running_loop()
         self.kube = kube

@@ -11,8 +11,7 @@ import kopf
 
 from workslice_api import names
 from workslice_operator.keys import Key, pool_key, profile_key
-from workslice_operator.kube import Credentials
-from workslice_operator.kube_api import CHILDREN, PODS
+from workslice_operator.kube_api import CHILDREN, PODS, Credentials
 
 CHILD_LABELS: Final = f"{names.MANAGED_BY_LABEL}={names.MANAGED_BY},{names.POOL_LABEL}"
 _WATCHED_CHILDREN: Final = (*CHILDREN, PODS)

@@ -8,7 +8,6 @@ import json
 import logging
 import os
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
@@ -18,7 +17,7 @@ from kubernetes.aio.client import Configuration
 from kubernetes.aio.client.rest import RESTClientObject
 
 from workslice_api.names import FIELD_MANAGER, STATUS_FIELD_MANAGER
-from workslice_operator.kube_api import NotFound, Object, Resource, Unavailable, error_of
+from workslice_operator.kube_api import Credentials, NotFound, Object, Resource, Unavailable, error_of
 
 REQUEST_TIMEOUT = aiohttp.ClientTimeout(total=20, connect=5)
 LIST_CHUNK = 500
@@ -27,19 +26,6 @@ _APPLY = "application/apply-patch+yaml"
 _MERGE = "application/merge-patch+json"
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class Credentials:
-    """How to reach the API, for a second client in this process (kopf's)."""
-
-    server: str
-    ca_file: str | None
-    verify: bool
-    authorization: str | None
-    """Value of the Authorization header."""
-    certificate_file: str | None
-    key_file: str | None
 
 
 class KubeUnconfigured(Exception):

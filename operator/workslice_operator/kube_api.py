@@ -79,6 +79,19 @@ def error_of(status: int, message: str) -> KubeError:
     return kinds.get(status, Refused if refused else Unavailable)(status, message)
 
 
+@dataclass(frozen=True)
+class Credentials:
+    """How to reach the API, for a second client in this process (kopf's)."""
+
+    server: str
+    ca_file: str | None
+    verify: bool
+    authorization: str | None
+    """Value of the Authorization header."""
+    certificate_file: str | None
+    key_file: str | None
+
+
 class Kube(Protocol):
     """A Kubernetes API. Every method raises KubeError and none takes longer than its request timeout."""
 

@@ -17,13 +17,15 @@ ANSWER_TIMEOUT = 1.5
 STALE_SECONDS = 10.0
 """A signal older than this is unknown: the reading loop itself may hang or the API be away."""
 
+RouterHttp = httpx.AsyncClient
+
 log = logging.getLogger(__name__)
 
 
 class RouterSignals:
     """The routers' last answers."""
 
-    def __init__(self, kube: Kube, http: httpx.AsyncClient, namespace: str, service: str, metrics: Metrics) -> None:
+    def __init__(self, kube: Kube, http: RouterHttp, namespace: str, service: str, metrics: Metrics) -> None:
         self._kube = kube
         self._http = http
         self._namespace = namespace
@@ -86,6 +88,6 @@ class RouterSignals:
             self._complaint = complaint
 
 
-def router_http() -> httpx.AsyncClient:
+def router_http() -> RouterHttp:
     """The client for routers: short timeouts, no proxy (pod addresses)."""
-    return httpx.AsyncClient(timeout=ANSWER_TIMEOUT, trust_env=False, limits=httpx.Limits(keepalive_expiry=30.0))
+    return RouterHttp(timeout=ANSWER_TIMEOUT, trust_env=False, limits=httpx.Limits(keepalive_expiry=30.0))
