@@ -1,11 +1,12 @@
 """CustomResourceDefinitions from the models: JSON schema made structural, as the Kubernetes API wants it. Pure."""
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from workslice_api import names
 from workslice_api.base import KubeModel
 from workslice_api.pool import POOL_RULES, WorkspacePool
-from workslice_api.profile import WorkspaceProfile
+from workslice_api.profile import PROFILE_RULES, WorkspaceProfile
 
 Schema = dict[str, Any]
 _DROPPED: Final = ("title", "$schema", "$defs", "discriminator", "examples", "propertyNames")
@@ -103,7 +104,7 @@ def _structural(schema: Schema, defs: dict[str, Schema], path: str, defaults: bo
     return out
 
 
-def _root_schema(model: type[KubeModel], rules: list[Schema]) -> Schema:
+def _root_schema(model: type[KubeModel], rules: Sequence[Schema]) -> Schema:
     raw = model.model_json_schema(by_alias=True, mode="validation")
     defs = raw.get("$defs", {})
     spec = _structural(raw["properties"]["spec"], defs, "spec", defaults=True)
@@ -121,7 +122,7 @@ def _root_schema(model: type[KubeModel], rules: list[Schema]) -> Schema:
         },
     }
     if rules:
-        root["x-kubernetes-validations"] = rules
+        root["x-kubernetes-validations"] = list(rules)
     return root
 
 
@@ -149,7 +150,7 @@ def _crd(kind: str, plural: str, short: str, scope: str, version: Schema) -> Sch
 def profile_crd() -> Schema:
     """The CustomResourceDefinition of WorkspaceProfile."""
     version = {
-        "schema": {"openAPIV3Schema": _root_schema(WorkspaceProfile, [])},
+        "schema": {"openAPIV3Schema": _root_schema(WorkspaceProfile, PROFILE_RULES)},
         "subresources": {"status": {}},
         "additionalPrinterColumns": PROFILE_COLUMNS,
     }

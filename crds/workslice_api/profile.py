@@ -224,6 +224,14 @@ class WorkspaceProfileSpec(KubeModel):
     """The vLLM engine and its policy."""
 
 
+PROFILE_RULES: Final[list[dict[str, str]]] = [
+    {
+        "rule": "self.spec.engine.batchedTokens >= self.spec.workspace.maxConcurrent",
+        "message": "engine.batchedTokens may not be smaller than workspace.maxConcurrent: every running request takes a token of each step",
+    }
+]
+
+
 class WorkspaceProfileStatus(KubeModel):
     """What the operator knows of a profile."""
 
