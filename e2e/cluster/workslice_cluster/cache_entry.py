@@ -7,6 +7,8 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+from workslice_cluster.progress import say
+
 INPUTS = ".made-from"
 
 
@@ -39,7 +41,11 @@ def locked(lock: Path) -> Iterator[None]:
     """Hold an exclusive lock on a file (created with its folder) against other processes; a killed holder frees it."""
     lock.parent.mkdir(parents=True, exist_ok=True)
     with lock.open("w") as handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say(f"waiting for another process that works on {lock.parent / lock.stem.removeprefix('.')}")
+            fcntl.flock(handle, fcntl.LOCK_EX)
         yield
 
 
