@@ -16,6 +16,7 @@ from workslice_operator.kube_api import (
     SERVICES,
     Conflict,
     KubeError,
+    NamespaceGoing,
     NotFound,
     Refused,
     Unavailable,
@@ -146,6 +147,13 @@ async def test_every_error_has_its_type_and_the_apis_message(
     with pytest.raises(kind, match=r"spec\.x: Invalid value") as raised:
         await kube.apply(SERVICES, {"metadata": {"name": "a"}})
     assert raised.value.status == status
+
+
+async def test_a_namespace_on_its_way_out_has_an_error_of_its_own(api: Api, kube: KubeClient) -> None:
+    causes = [{"reason": "NamespaceTerminating"}]
+    api.answers = [(403, {"message": "it is being terminated", "details": {"causes": causes}})]
+    with pytest.raises(NamespaceGoing):
+        await kube.apply(SERVICES, {"metadata": {"name": "a"}})
 
 
 async def test_an_answer_that_is_no_status_object_is_quoted(api: Api, kube: KubeClient) -> None:

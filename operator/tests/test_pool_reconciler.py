@@ -10,7 +10,7 @@ from workslice_api.pool import WorkspacePool
 from workslice_operator.event_writer import EventWriter
 from workslice_operator.installation import Installation
 from workslice_operator.keys import Key, pool_key, profile_key
-from workslice_operator.kube_api import Refused, Unavailable
+from workslice_operator.kube_api import NamespaceGoing, Refused, Unavailable
 from workslice_operator.load_observed import shared_inventory
 from workslice_operator.metrics import Metrics
 from workslice_operator.model_claims import ModelClaims
@@ -157,6 +157,12 @@ async def test_a_refused_child_is_a_condition_and_not_a_traceback(world: World) 
     world.kube.failures.clear()
     await world.reconcile(after=30)
     assert world.reason("Degraded") == "AsExpected"
+
+
+async def test_a_namespace_on_its_way_out_is_left_alone(world: World) -> None:
+    world.kube.failures["apply", "Deployment"] = NamespaceGoing(403, "it is being terminated")
+    assert await world.reconcile() is None
+    assert world.kube.written("WorkspacePool") == []
 
 
 async def test_an_api_that_is_away_is_left_to_the_queue(world: World) -> None:

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from workslice_api.base import ObjectMeta
 from workslice_api.names import API_VERSION, FIELD_MANAGER
-from workslice_operator.kube_api import EVENTS, Conflict, Kube, KubeError
+from workslice_operator.kube_api import EVENTS, Conflict, Kube, KubeError, NamespaceGoing
 from workslice_operator.pool_events import EventNote
 
 REMEMBERED = 1000
@@ -47,6 +47,8 @@ class EventWriter:
                     pass  # written before a restart
             patch = {"lastTimestamp": now} | ({"count": count} if count > 1 else {})
             await self._kube.merge_patch(EVENTS, namespace, name, patch)
+        except NamespaceGoing:
+            pass
         except KubeError as error:
             self._counts.pop(name, None)
             log.warning("event not written: %s", error, extra={"key": f"{kind} {about.namespace}/{about.name}"})

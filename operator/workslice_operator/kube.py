@@ -17,7 +17,7 @@ from kubernetes.aio.client import Configuration
 from kubernetes.aio.client.rest import RESTClientObject
 
 from workslice_api.names import FIELD_MANAGER, STATUS_FIELD_MANAGER
-from workslice_operator.kube_api import Credentials, NotFound, Object, Resource, Unavailable, error_of
+from workslice_operator.kube_api import Credentials, KubeError, NotFound, Object, Resource, Unavailable, error_of
 
 REQUEST_TIMEOUT = aiohttp.ClientTimeout(total=20, connect=5)
 LIST_CHUNK = 500
@@ -156,7 +156,7 @@ class KubeClient:
         except (aiohttp.ClientError, TimeoutError, OSError, config.ConfigException) as error:
             raise Unavailable(0, f"{method} {path}: {error or type(error).__name__}") from error
         if response.status >= 400:
-            raise error_of(response.status, _message(content, response.status))
+            raise _error(response.status, content)
         document = json.loads(content)
         assert isinstance(document, dict)
         return document
@@ -167,12 +167,13 @@ class KubeClient:
         return {one["key"]: one["value"] for one in settings.values()}
 
 
-def _message(content: bytes, status: int) -> str:
-    """The message of a Status object, or the beginning of whatever was answered."""
+def _error(status: int, content: bytes) -> KubeError:
+    """The error that an answer stands for: with the message of its Status object, or the beginning of whatever came."""
     try:
         document = json.loads(content)
     except ValueError:
         document = None
-    if isinstance(document, dict) and document.get("message"):
-        return str(document["message"])
-    return f"HTTP {status}: {content[:200].decode(errors='replace')}"
+    if not isinstance(document, dict) or not document.get("message"):
+        return error_of(status, f"HTTP {status}: {content[:200].decode(errors='replace')}")
+    causes = (document.get("details") or {}).get("causes") or []
+    return error_of(status, str(document["message"]), [str(one.get("reason", "")) for one in causes])

@@ -1,6 +1,6 @@
 """What the operator asks of a Kubernetes API: resources, errors and the Protocol that `kube.py` fulfils. No I/O here."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -66,16 +66,20 @@ class Refused(KubeError):
     """400, 403, 405, 413, 415, 422: repeating the same request will not help; a person must change something."""
 
 
+class NamespaceGoing(Refused):
+    """403: the namespace is being deleted and takes nothing new."""
+
+
 class Unavailable(KubeError):
     """The API is away, overloaded or does not know us (yet): try again later."""
 
 
-def error_of(status: int, message: str) -> KubeError:
-    """The error for an HTTP status."""
+def error_of(status: int, message: str, causes: Iterable[str] = ()) -> KubeError:
+    """The error for an HTTP status and the causes that the API's Status object names."""
+    if "NamespaceTerminating" in causes:
+        return NamespaceGoing(status, message)
     kinds: dict[int, type[KubeError]] = {404: NotFound, 409: Conflict}
-    # What cannot be merged (two volumes of one name, text where an object belongs) is answered with 500, though no retry heals it.
-    unmergeable = status == 500 and message.startswith("failed to create typed patch object")
-    refused = unmergeable or status in (400, 403, 405, 413, 415, 422)
+    refused = status in (400, 403, 405, 413, 415, 422)
     return kinds.get(status, Refused if refused else Unavailable)(status, message)
 
 

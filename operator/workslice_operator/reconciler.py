@@ -16,7 +16,7 @@ from workslice_operator.demand import NUMBERS_SECONDS, could_change
 from workslice_operator.event_writer import EventWriter
 from workslice_operator.installation import Installation
 from workslice_operator.keys import Key, profile_key
-from workslice_operator.kube_api import CHILD_RESOURCES, POOLS, Kube, NotFound, Object, Refused
+from workslice_operator.kube_api import CHILD_RESOURCES, POOLS, Kube, NamespaceGoing, NotFound, Object, Refused
 from workslice_operator.load_observed import PredecessorRemains, load_children, load_observed
 from workslice_operator.metrics import Metrics
 from workslice_operator.model_claims import ModelClaims
@@ -96,6 +96,8 @@ class PoolReconciler:
         except PredecessorRemains as remains:
             log.info("waiting: %s", remains, extra={"key": str(key)})
             return PREDECESSOR_SECONDS
+        except NamespaceGoing:
+            return None  # the pool goes too, and its own event tells when
 
     def demand_changed(self) -> None:
         """Queue the pools for which the routers' newest numbers may change a decision, or whose shown numbers are old."""
@@ -158,6 +160,8 @@ class PoolReconciler:
         for manifest in manifests:
             try:
                 await self._apply(manifest, children, applied)
+            except NamespaceGoing:
+                raise
             except Refused as error:
                 log.warning("the API refused the %s: %s", manifest["kind"], error, extra={"key": str(key)})
                 self._metrics.count("reconcile_errors_total", POOL_KIND, "apply-refused")
