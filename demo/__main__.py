@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 
 import openai
 
@@ -98,7 +99,8 @@ def _ask_questions(cluster: Cluster, url: str, model: str) -> None:
         for stream in (False, True):
             say(f"  a {title} question, {'streaming' if stream else 'in one piece'}")
             rows.append((title, ask(client, model, question, stream=stream, max_tokens=tokens)))
-    print(table(rows), flush=True)
+    pods = {p["metadata"]["uid"]: str(p["metadata"]["name"]) for p in cluster.objects("pods", NAMESPACE)}
+    print(table([(title, replace(a, replica=pods.get(a.replica, a.replica))) for title, a in rows]), flush=True)
     for title, answer in rows:
         wanted = f"{NAMESPACE}/{title}"
         if answer.pool != wanted:

@@ -92,6 +92,8 @@ def _scratch(installation: Installation, models_folder: Path, title: str) -> Ite
 
 
 _CLUSTER = pytest.StashKey[Cluster]()
+_REPORTS = pytest.StashKey[int]()
+MOST_REPORTS = 5  # one fault may fail every test; the first reports say what the others would
 
 
 @pytest.hookimpl(wrapper=True)
@@ -99,7 +101,9 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     """Add the state of the cluster to the report of a failed test, while it is still as the test left it."""
     report = yield
     found = item.config.stash.get(_CLUSTER, None)
-    if report.failed and found is not None:
+    reports = item.config.stash.get(_REPORTS, 0)
+    if report.failed and found is not None and reports < MOST_REPORTS:
+        item.config.stash[_REPORTS] = reports + 1
         report.sections.append(("state of the cluster", failure_report(found)))
     return report
 

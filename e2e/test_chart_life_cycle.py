@@ -1,6 +1,7 @@
 """Install, upgrade, rollback and uninstall by Helm; the engines run on through all of it."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from demo.installation import NAMESPACE, RELEASE, endpoint, helm_install
@@ -18,9 +19,12 @@ def engines(installation: Installation) -> set[str]:
     return {pod["metadata"]["uid"] for pod in installation.cluster.objects("pods", "demo")}
 
 
+def router(installation: Installation) -> dict[str, Any]:
+    return installation.cluster.objects("deployments", NAMESPACE, "app.kubernetes.io/component=router")[0]
+
+
 def router_arguments(installation: Installation) -> str:
-    found = installation.cluster.objects("deployments", NAMESPACE, "app.kubernetes.io/component=router")
-    return " ".join(found[0]["spec"]["template"]["spec"]["containers"][0]["args"])
+    return " ".join(router(installation)["spec"]["template"]["spec"]["containers"][0]["args"])
 
 
 @pytest.fixture
@@ -34,8 +38,11 @@ def restored(pools: Installation) -> Iterator[Installation]:
 def test_an_upgrade_and_a_rollback_lose_no_request(restored: Installation) -> None:
     before = engines(restored)
     with Load(restored.client(), MODEL, in_flight=1, most=1, max_tokens=32) as load:
-        helm_install(restored.cluster, restored.images, "--set=router.defaultOutputTokens=300")
+        helm_install(
+            restored.cluster, restored.images, "--set=router.defaultOutputTokens=300", "--set=router.replicas=2"
+        )
         assert "300" in router_arguments(restored)
+        assert router(restored)["status"]["readyReplicas"] == 2
         restored.cluster.helm("rollback", RELEASE, "--namespace", NAMESPACE, "--wait", "--timeout", "3m")
         assert "512" in router_arguments(restored)
         count = len(load.answers)

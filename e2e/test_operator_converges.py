@@ -27,11 +27,12 @@ def deployment_replicas(scratch: Scratch, wanted: int) -> None:
         raise NotYet(f"the Deployment has {replicas} replicas")
 
 
-def test_an_operator_killed_during_a_scale_up_ends_it_after_its_restart(idle: Scratch) -> None:
+def test_a_scale_up_and_a_scale_down_end_although_the_operator_is_killed_each_time(idle: Scratch) -> None:
     operator = "app.kubernetes.io/component=operator"
     idle.cluster.patch("wspool", "pool", idle.namespace, {"spec": {"replicas": 3}})
     idle.cluster.kubectl("delete", "pod", "-n", SYSTEM, "-l", operator, "--force", "--grace-period=0")
     wait_until("three replicas", lambda: deployment_replicas(idle, 3), seconds=60)
+    idle.cluster.kubectl("delete", "pod", "-n", SYSTEM, "-l", operator, "--force", "--grace-period=0")
     idle.cluster.patch("wspool", "pool", idle.namespace, {"spec": {"replicas": 1}})
     wait_until("one replica", lambda: deployment_replicas(idle, 1), seconds=60)
 
