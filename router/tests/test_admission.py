@@ -354,3 +354,27 @@ def test_grants_that_settle_at_once_do_not_pile_up_on_the_stack(short_only: Benc
     assert all(len(one.leases) == 1 for one in hasty)
     running[1].settle(Outcome.OK)
     short_only.assert_idle()
+
+
+def test_a_prompt_that_the_engine_finds_too_long_goes_to_a_larger_pool_and_teaches(both: Bench) -> None:
+    asked = view(prompt_characters=4000)
+    plan = both.admission.plan(asked, None)
+    lease = both.admission.submit(plan, Asker(), body_bytes=1)
+    assert isinstance(lease, Lease)
+    assert lease.pool.key == "serving/short"
+    larger = both.admission.larger(lease, asked)
+    assert larger is not None
+    lease.settle(Outcome.TOO_LONG)
+    again = both.admission.submit(larger, Asker(), body_bytes=1)
+    assert isinstance(again, Lease)
+    assert again.pool.key == "serving/long"
+    assert both.admission.larger(again, asked) is None, "there is nothing larger: the engine's own answer stands"
+    again.settle(Outcome.OK)
+    assert both.lease(prompt_characters=6500).pool.key == "serving/long", (
+        "2000 tokens in 4000 characters are remembered"
+    )
+
+
+def test_a_class_that_was_asked_for_is_not_left_for_a_larger_one(both: Bench) -> None:
+    lease = both.lease(requested_class="short", prompt_characters=4000)
+    assert both.admission.larger(lease, view(prompt_characters=4000)) is None

@@ -23,6 +23,8 @@ from scripted_engine import (
     token,
 )
 
+from workslice_router.routing_table import ReplicaSpec
+
 GOOD_STREAM = stream(token("ok"), DONE)
 
 
@@ -237,3 +239,27 @@ async def test_an_error_without_framing_of_its_own_gets_a_length():
     async with scripted_engine(answers(data)) as engine, running_router(engine) as router:
         answer = await router.ask()
     assert (answer.status, answer.body, answer.headers["content-length"]) == (400, b'{"a":1}', "7")
+
+
+TOO_LONG = (
+    b'{"error":{"message":"maximum context length is 2048","type":"BadRequestError","param":"input_tokens","code":400}}'
+)
+
+
+@pytest.mark.parametrize("fields", [{}, {"stream": True}])
+async def test_a_prompt_that_is_longer_than_estimated_is_answered_by_the_larger_pool(fields: dict[str, bool]):
+    good = answers(stream(token("ok"), DONE)) if fields else answers(response(HELLO))
+    bad = answers(response(TOO_LONG, 400))
+    async with scripted_engine(bad) as small, scripted_engine(good) as large, running_router(small) as router:
+        router.table.put_pool(pool("long", class_tokens=8192, context_tokens=8192))
+        router.table.put_replicas("default/long", [ReplicaSpec("large", "127.0.0.1", large.port)])
+        router.table.commit()
+        answer = await router.ask(chat("x" * 4000, **fields))
+    assert answer.status == 200
+    assert answer.headers["x-workslice-pool"] == "default/long"
+
+
+async def test_a_prompt_that_is_too_long_for_every_pool_gets_the_engines_own_answer():
+    async with scripted_engine(answers(response(TOO_LONG, 400))) as only, running_router(only) as router:
+        answer = await router.ask(chat("x" * 4000))
+    assert (answer.status, answer.body) == (400, TOO_LONG)

@@ -10,7 +10,7 @@ from workslice_router.estimate import Estimator
 from workslice_router.openai_errors import Reason, Refusal, Refused, refusal
 from workslice_router.pool_queue import Waiter
 from workslice_router.request_body import RequestView
-from workslice_router.request_plan import Plan, current_plan, holds, no_replicas, plan_request
+from workslice_router.request_plan import Plan, current_plan, holds, larger_plan, no_replicas, plan_request
 from workslice_router.routing_table import Pool, Replica, RoutingTable
 
 _LONGEST_RETRY_AFTER: Final = 60.0
@@ -136,6 +136,17 @@ class Admission:
             Refused: unknown model (404), unknown class or a request that fits nowhere (400).
         """
         return plan_request(self.table, self._estimator, view, requested_class, self._default_output, self._clock())
+
+    def larger(self, lease: Lease, view: RequestView) -> Plan | None:
+        """A plan for a larger pool after the engine of `lease` found the prompt too long for its context; None when there is none.
+        Since it goes up only, a request cannot go on for ever.
+
+        Raises:
+            Refused: what the request needs is no longer there.
+        """
+        counted = lease.pool.spec.context_tokens + 1
+        self._estimator.learn_least(lease.pool.spec.model, view, counted)
+        return larger_plan(self.table, lease.plan, counted)
 
     def submit(self, plan: Plan, client: Client, *, body_bytes: int, excluded: Collection[str] = ()) -> Lease | Ticket:
         """Reserve a replica outside `excluded` (UIDs that this request has tried), or join a queue.

@@ -20,6 +20,8 @@ class Outcome(Enum):
 
     OK = "ok"
     """The engine gave an answer that counts, 4xx included: what the client sent was wrong, not the replica."""
+    TOO_LONG = "too_long"
+    """The engine counted more prompt tokens than its context holds: the estimate was wrong, the replica is well."""
     CLIENT_GONE = "client_gone"
     """Says nothing about the replica."""
     ENGINE_ERROR = "engine_error"
@@ -71,7 +73,7 @@ def settled(health: Health, outcome: Outcome, now: float, probe: bool) -> Health
     if health.ejected and not probe:
         return health
     match outcome:
-        case Outcome.OK:
+        case Outcome.OK | Outcome.TOO_LONG:
             # An engine that drains or is full still finishes what it runs: its pause stands.
             return HEALTHY if health.ejected or now >= health.rest_until else Health(rest_until=health.rest_until)
         case Outcome.CLIENT_GONE:

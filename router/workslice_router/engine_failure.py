@@ -1,5 +1,6 @@
 """What a failed attempt at an engine means: whether another replica may try, and how it counts against this one."""
 
+import re
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,6 +17,9 @@ first byte, refused the request, or is shutting down. An error that the engine i
 only fail again elsewhere."""
 # What vLLM answers (status 500, /health still 200) while it drains.
 _DRAINING_MARK: Final = b"cannot schedule new futures after shutdown"
+# What vLLM answers (status 400) when it has counted the prompt; spaces as any JSON writer may put them.
+_TOO_LONG_MARK: Final = re.compile(rb'"param"\s*:\s*"input_tokens"')
+_BAD_REQUEST: Final = 400
 _SERVICE_UNAVAILABLE: Final = 503
 _SERVER_ERRORS: Final = range(500, 600)
 _ERRORS: Final = range(400, 600)
@@ -37,6 +41,8 @@ class EngineError:
             return Outcome.BUSY
         if self.status in _SERVER_ERRORS:
             return Outcome.DRAINING if _DRAINING_MARK in self.body else Outcome.ENGINE_ERROR
+        if self.status == _BAD_REQUEST and _TOO_LONG_MARK.search(self.body):
+            return Outcome.TOO_LONG
         return Outcome.OK
 
 

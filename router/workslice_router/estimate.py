@@ -40,6 +40,11 @@ class Estimator:
         rate = max(_LEARNING_RATE, 1 / (seen + 2))  # the first answers count more than the hundredth
         self._ratios[model] = (ratio + rate * (observed - ratio), seen + 1)
 
+    def learn_least(self, model: str, view: RequestView, prompt_tokens: int) -> None:
+        """Take in that the engine counted at least so many and then stopped counting."""
+        if prompt_tokens > self.prompt_tokens(model, view):
+            self.learn(model, view, prompt_tokens)
+
 
 def least_prompt_tokens(view: RequestView) -> int:
     """Fewest tokens that the prompt can have in any tokenizer: below it nobody may be refused for size on an estimate."""

@@ -147,6 +147,8 @@ class Exchange:
                 if refused.refusal.reason is not Reason.ENGINE_UNREACHABLE:
                     self._refuse(refused.refusal)
                     return
+        if failure.outcome is Outcome.TOO_LONG and self._try_larger():
+            return
         if failure.error is not None and failure.outcome is not Outcome.DRAINING:
             self._pass_on(failure.error)
             return
@@ -168,6 +170,20 @@ class Exchange:
         lease.settle(outcome)
         self._data_path.metrics.retried(lease.pool.key, outcome)
         self._submit()
+
+    def _try_larger(self) -> bool:
+        """The estimate was too small for this pool's context: ask a larger pool, if the model has one."""
+        lease = self._lease
+        assert lease is not None
+        try:
+            plan = self._data_path.admission.larger(lease, self._view)
+            if plan is None:
+                return False
+            self._plan = plan
+            self._retry(Outcome.TOO_LONG)
+        except Refused as refused:
+            self._refuse(refused.refusal)
+        return True
 
     def _pass_on(self, error: EngineError) -> None:
         """The engine's error is the answer."""

@@ -81,6 +81,22 @@ def current_plan(table: RoutingTable, plan: Plan) -> Plan:
     return replace(plan, routes=routes, chosen=chosen, generation=table.generation)
 
 
+def larger_plan(table: RoutingTable, plan: Plan, counted: int) -> Plan | None:
+    """The plan after an engine has counted at least `counted` prompt tokens, more than its context holds; None when nothing that may
+    serve the request has a larger context.
+
+    Raises:
+        Refused: what the request needs is no longer there.
+    """
+    plan = current_plan(table, plan)
+    largest = plan.routes.context_tokens if plan.requested_class is None else plan.chosen.context_tokens
+    if largest < counted:
+        return None
+    prompt = max(plan.prompt_tokens, counted)
+    chosen = classify(plan.routes, prompt + plan.output_tokens, counted, plan.requested_class)
+    return replace(plan, chosen=chosen, prompt_tokens=prompt, work=plan.work + prompt - plan.prompt_tokens)
+
+
 def holds(pool: Pool, routes: ModelRoutes, plan: Plan) -> bool:
     """Whether a pool may serve the request: same class and large enough, or of another class that is."""
     if not any(pool is member for one in routes.classes for member in one.pools):
