@@ -79,7 +79,9 @@ def error_of(status: int, message: str, causes: Iterable[str] = ()) -> KubeError
     if "NamespaceTerminating" in causes:
         return NamespaceGoing(status, message)
     kinds: dict[int, type[KubeError]] = {404: NotFound, 409: Conflict}
-    refused = status in (400, 403, 405, 413, 415, 422)
+    # What cannot be merged (two volumes of one name, text where an object belongs) is answered with 500, though no retry heals it.
+    unmergeable = status == 500 and message.startswith("failed to create typed patch object")
+    refused = unmergeable or status in (400, 403, 405, 413, 415, 422)
     return kinds.get(status, Refused if refused else Unavailable)(status, message)
 
 
