@@ -60,6 +60,8 @@ class ApiKeys:
             self._verified[remembered] = name
             if len(self._verified) > _REMEMBERED:
                 self._verified.popitem(last=False)
+        else:
+            self._verified.move_to_end(remembered)
         return name
 
     def reload_if_changed(self) -> None:
