@@ -11,7 +11,9 @@ from workslice_api.pool import WorkspacePool
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def pool(namespace: str, name: str, model: str, *aliases: str, age: int = 0, uid: str = "") -> WorkspacePool:
+def pool(
+    namespace: str, name: str, model: str, *aliases: str, age: int = 0, uid: str = "", holds: tuple[str, ...] = ()
+) -> WorkspacePool:
     return WorkspacePool.model_validate(
         {
             "metadata": {
@@ -26,6 +28,7 @@ def pool(namespace: str, name: str, model: str, *aliases: str, age: int = 0, uid
                 "aliases": list(aliases),
                 "requestClass": {"name": "short", "maxTotalTokens": 100},
             },
+            "status": {"models": list(holds)},
         }
     )
 
@@ -53,6 +56,17 @@ def test_pool_in_conflict_holds_none_of_its_other_names() -> None:
     ownership = model_ownership(pools, {})
     assert ownership.owners["extra"] == "c"
     assert set(ownership.conflicts) == {"b/loser"}
+
+
+def test_older_pool_that_adds_an_alias_cannot_take_a_name_that_another_holds() -> None:
+    pools = [pool("a", "old", "m", "x", age=99, holds=("m",)), pool("b", "young", "x", holds=("x",))]
+    ownership = model_ownership(pools, {})
+    assert (set(ownership.conflicts), ownership.owners["x"]) == ({"a/old"}, "b")
+
+
+def test_name_that_a_pool_no_longer_lists_is_free_at_once() -> None:
+    pools = [pool("a", "old", "m", age=9, holds=("m", "x")), pool("b", "young", "x")]
+    assert model_ownership(pools, {}).conflicts == {}
 
 
 def test_assigned_name_goes_to_its_namespace_whoever_came_first() -> None:

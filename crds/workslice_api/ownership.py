@@ -31,12 +31,18 @@ class Ownership:
 def model_ownership(pools: Iterable[WorkspacePool], assigned: Mapping[str, str]) -> Ownership:
     """Decide every claim at once; operator and routers call it with the same pools and agree.
 
-    Pools are heard by creation time, then UID. A pool claims all of its names or, when one of them belongs to another namespace,
-    none: it must not hold names that it does not serve. `assigned` maps model names to the namespace that alone may serve them.
+    Names that a pool holds already (its status says so) stay with it. For the rest pools are heard by creation time, then UID: a pool
+    claims all of its names or, when one of them belongs to another namespace, none, since it must not hold names that it does not
+    serve. `assigned` maps model names to the namespace that alone may serve them; it comes before all.
     """
     owners: dict[str, tuple[str, str]] = {name: (namespace, "") for name, namespace in assigned.items()}
     conflicts: dict[str, Conflict] = {}
-    for pool in sorted(pools, key=lambda p: (p.metadata.creation_timestamp or _NEVER, p.metadata.uid, p.key)):
+    heard = sorted(pools, key=lambda p: (p.metadata.creation_timestamp or _NEVER, p.metadata.uid, p.key))
+    for pool in heard:
+        for name in pool.served_names:
+            if name in pool.status.models:
+                owners.setdefault(name, (pool.metadata.namespace, pool.metadata.name))
+    for pool in heard:
         namespace = pool.metadata.namespace
         foreign = next((name for name in pool.served_names if owners.get(name, (namespace, ""))[0] != namespace), None)
         if foreign is not None:

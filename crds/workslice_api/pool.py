@@ -159,6 +159,8 @@ class WorkspacePoolStatus(KubeModel):
     """Label selector of the engine pods, for the scale subresource."""
     queue_depth: int | None = None
     """Requests queued at the routers plus running on replicas; absent when unknown."""
+    models: Annotated[list[ModelName], Field(max_length=33)] = []
+    """Names that the pool holds: no pool of another namespace can claim them any more, however old it is."""
     draining: Annotated[list[Annotated[str, Field(max_length=64)]], Field(max_length=64)] = []
     """UIDs of engine pods that are going."""
     slices: SliceStatus = SliceStatus()

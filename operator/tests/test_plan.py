@@ -127,6 +127,11 @@ def test_a_pool_in_conflict_makes_nothing_and_names_the_owner() -> None:
     assert status(result, ConditionType.READY) == "False"
 
 
+def test_a_pool_holds_its_names_unless_it_is_in_conflict() -> None:
+    assert planned(make_observed()).status.models == ["tiny"]
+    assert planned(make_observed(conflict=Conflict("tiny", "other", "first"))).status.models == []
+
+
 def test_a_pool_that_comes_into_conflict_gives_its_slices_back() -> None:
     result = planned(
         make_observed(conflict=Conflict("tiny", "other", ""), deployment=make_deployment(2), pods=(ready_pod("a"),))

@@ -159,6 +159,7 @@ def _status(
         desired_replicas=decision.desired,
         selector=selector_text(pool),
         queue_depth=observed.signal.depth if observed.signal else None,
+        models=[] if observed.conflict else list(pool.served_names),
         draining=sorted(pod.uid for pod in observed.pods if pod.deleting)[:_MAX_DRAINING],
         slices=_slices(observed, decision.desired, sum(pod.scheduled for pod in live), pool),
         scaling=decision.memory,

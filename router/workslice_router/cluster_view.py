@@ -178,7 +178,8 @@ class ClusterView:
 def _claim(pool: WorkspacePool) -> tuple[object, ...]:
     """What decides ownership, and the profile."""
     metadata = pool.metadata
-    return pool.served_names, metadata.uid, metadata.creation_timestamp, pool.spec.profile_ref.name
+    held = tuple(pool.status.models)
+    return pool.served_names, held, metadata.uid, metadata.creation_timestamp, pool.spec.profile_ref.name
 
 
 def _key(metadata: Mapping[str, Any]) -> str:
