@@ -12,6 +12,8 @@ import orjson
 # A lone \r would also be a line end by the standard. No engine writes it, and at the end of a read it cannot be told from \r\n.
 _EVENT_END: Final = re.compile(rb"\r?\n\r?\n")
 _LINE_END: Final = re.compile(rb"\r?\n")
+# What an event must contain to be worth reading: errors, the end, usage.
+_MARKS: Final = (b'"error"', b"[DONE]", b'"prompt_tokens"')
 _LARGEST_HELD_EVENT: Final = 1 << 20
 _LONGEST_EVENT_END: Final = 4
 
@@ -63,10 +65,11 @@ class EventStream:
     def _feed_carefully(self, data: bytes) -> bytes:
         if self.ended:
             return b""
-        unseen = max(0, len(self._held) - _LONGEST_EVENT_END)
-        buffer = self._held + data if self._held else data
+        held = len(self._held)
+        buffer = self._held + data if held else data
         position = 0
-        for end in _EVENT_END.finditer(buffer, unseen):
+        end = _EVENT_END.search(buffer, max(0, held - _LONGEST_EVENT_END))
+        while end is not None:
             if self._in_large_event:
                 self._in_large_event = False
             else:
@@ -75,6 +78,9 @@ class EventStream:
             if self.ended:
                 self._held = b""
                 return buffer[:position]
+            if self.started:
+                position = _last_end_before_mark(buffer, position)
+            end = _EVENT_END.search(buffer, position)
         if len(buffer) - position > _LARGEST_HELD_EVENT:  # not worth the memory: passes on unread
             self._in_large_event = self.started = True
         if self._in_large_event:
@@ -100,6 +106,13 @@ class EventStream:
             self.started = True
             if b'"prompt_tokens"' in data:
                 self.usage_event = data
+
+
+def _last_end_before_mark(buffer: bytes, position: int) -> int:
+    """Where to read on after `position`, an end of event: the events before the next mark say nothing."""
+    before = min((at for at in (buffer.find(mark, position) for mark in _MARKS) if at >= 0), default=len(buffer))
+    end = max(buffer.rfind(b"\n\n", position, before) + 2, buffer.rfind(b"\n\r\n", position, before) + 3)
+    return max(position, end)
 
 
 def _has_error(data: bytes) -> bool:

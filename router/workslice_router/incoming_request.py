@@ -29,10 +29,23 @@ class IncomingRequest:
     refusal: Refusal | None = None
     """Set when the request is refused already; the rest of its body is then read and dropped."""
     received_at: float = 0.0
+    _first: dict[bytes, bytes] = field(default_factory=dict)
+    _header_bytes: int = 0
+
+    def add_header(self, name: bytes, value: bytes) -> None:
+        """The next header, its name in lower case."""
+        self.headers.append((name, value))
+        self._first.setdefault(name, value)
+        self._header_bytes += len(name) + len(value)
 
     def header(self, name: bytes) -> bytes | None:
         """The first header of this lower-case name."""
-        return next((value for key, value in self.headers if key == name), None)
+        return self._first.get(name)
+
+    @property
+    def head_bytes(self) -> int:
+        """Size of target and headers."""
+        return len(self.target) + self._header_bytes
 
     @property
     def body(self) -> bytes:
@@ -56,17 +69,18 @@ def check_head(request: IncomingRequest, keys: ApiKeys, max_body_bytes: int) -> 
     """Set the endpoint and the caller, or raise Refused: before the body is read, so that a stranger's body costs nothing."""
     if request.version not in _SUPPORTED_VERSIONS:
         raise Refused(refusal(Reason.HTTP_VERSION))
-    head_bytes = len(request.target) + sum(len(name) + len(value) for name, value in request.headers)
-    if head_bytes > MAX_HEAD_BYTES or len(request.headers) > MAX_HEADERS:
+    if request.head_bytes > MAX_HEAD_BYTES or len(request.headers) > MAX_HEADERS:
         raise Refused(refusal(Reason.HEADERS_TOO_LARGE, limit=MAX_HEAD_BYTES))
-    codings = [value.strip().lower() for name, value in request.headers if name == b"transfer-encoding"]
-    # Anything but plain chunks is a way to make two servers disagree about where a request ends.
-    if codings and (codings != [b"chunked"] or request.version == "1.0"):
-        raise Refused(refusal(Reason.MALFORMED_REQUEST, detail="the only Transfer-Encoding is chunked, with HTTP/1.1"))
+    if request.header(b"transfer-encoding") is not None:
+        codings = [value.strip().lower() for name, value in request.headers if name == b"transfer-encoding"]
+        # Anything but plain chunks is a way to make two servers disagree about where a request ends.
+        if codings != [b"chunked"] or request.version == "1.0":
+            detail = "the only Transfer-Encoding is chunked, with HTTP/1.1"
+            raise Refused(refusal(Reason.MALFORMED_REQUEST, detail=detail))
     request.endpoint = find_endpoint(request.method, request.target)
     request.caller = keys.authenticate(request.header(b"authorization"))
-    encoding = (request.header(b"content-encoding") or b"identity").strip().lower()
-    if encoding != b"identity":
+    encoding = request.header(b"content-encoding")
+    if encoding is not None and encoding.strip().lower() != b"identity":
         shown = encoding[:40].decode("ascii", "backslashreplace")
         raise Refused(refusal(Reason.UNSUPPORTED_ENCODING, encoding=shown))
     expect = request.header(b"expect")

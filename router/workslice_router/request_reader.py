@@ -113,7 +113,7 @@ class RequestReader:
     def on_header(self, name: bytes, value: bytes) -> None:
         """A header; those after the body (trailers) are dropped."""
         if self.phase is Phase.HEAD:
-            self.request.headers.append((name.lower(), value))
+            self.request.add_header(name.lower(), value)
 
     def on_headers_complete(self) -> None:
         """The head is complete: what it alone decides is decided before the body comes."""
