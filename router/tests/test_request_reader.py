@@ -191,3 +191,12 @@ def test_a_client_that_would_be_told_to_go_on_gets_the_refusal_instead():
     reader = read([b"POST /sleep HTTP/1.1\r\nexpect: 100-continue\r\ncontent-length: 2\r\n\r\n"])
     assert not reader.continue_due
     assert reader.ready[0].refusal is not None
+
+
+def test_a_fault_of_the_router_itself_is_not_called_the_clients(monkeypatch: pytest.MonkeyPatch):
+    def fault(*arguments: object) -> None:
+        raise RuntimeError("a fault")
+
+    monkeypatch.setattr("workslice_router.request_reader.check_head", fault)
+    reader = read([GET])
+    assert [one.refusal.status for one in reader.ready if one.refusal] == [500]

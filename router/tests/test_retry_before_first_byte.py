@@ -97,7 +97,7 @@ async def test_the_same_body_and_the_same_splice_go_to_the_second_replica():
 
 NOT_RETRIED = {
     "bad request": (400, b'{"error":{"message":"no","type":"BadRequestError","param":null,"code":400}}'),
-    "unprocessable": (422, b'{"detail":"x"}'),
+    "unprocessable": (422, b'{"error":{"message":"no","type":"UnprocessableEntityError"}}'),
     "engine rate limit": (429, b'{"error":{"message":"slow","type":"t","code":429}}'),
     "engine fault": (500, b'{"error":{"message":"EngineCore encountered an issue","type":"t","code":500}}'),
 }
@@ -234,11 +234,30 @@ async def test_a_long_error_body_is_relayed_whole():
     assert (answer.status, answer.body, answer.complete) == (400, body, True)
 
 
-async def test_an_error_without_framing_of_its_own_gets_a_length():
-    data = b"HTTP/1.1 400 X\r\ntransfer-encoding: chunked\r\n\r\n" + chunk(b'{"a"') + chunk(b":1}") + LAST_CHUNK
+@pytest.mark.parametrize(
+    ("status", "body", "message"),
+    [
+        (404, b'{"detail":"Not Found"}', "The engine answered 404: Not Found"),
+        (401, b'{"error":"Unauthorized"}', "The engine answered 401: Unauthorized"),
+        (400, b"plain text\n", "The engine answered 400: plain text"),
+        (500, b"", "The engine answered 500: nothing more"),
+        (422, b'{"detail":[{"loc":["body"]}]}', 'The engine answered 422: [{"loc":["body"]}]'),
+        (400, b"[1]", "The engine answered 400: [1]"),
+    ],
+)
+async def test_an_error_of_another_shape_is_put_into_openais(status: int, body: bytes, message: str):
+    data = response(body, status, b"content-type: text/plain\r\n")
     async with scripted_engine(answers(data)) as engine, running_router(engine) as router:
         answer = await router.ask()
-    assert (answer.status, answer.body, answer.headers["content-length"]) == (400, b'{"a":1}', "7")
+    assert (answer.status, answer.headers["content-type"]) == (status, "application/json")
+    assert (answer.error["message"], answer.error["code"]) == (message, status)
+
+
+async def test_an_error_without_framing_of_its_own_gets_a_length():
+    data = b"HTTP/1.1 400 X\r\ntransfer-encoding: chunked\r\n\r\n" + chunk(b'{"error"') + chunk(b":{}}") + LAST_CHUNK
+    async with scripted_engine(answers(data)) as engine, running_router(engine) as router:
+        answer = await router.ask()
+    assert (answer.status, answer.body, answer.headers["content-length"]) == (400, b'{"error":{}}', "12")
 
 
 TOO_LONG = (

@@ -90,7 +90,8 @@ class Attempt:
     def start(self, path: str, headers: Headers, request_id: bytes, body: bytes) -> None:
         """Send the request to the lease's replica, over an open connection if there is one."""
         replica = self._lease.replica
-        head = engine_request_head(path, f"{replica.host}:{replica.port}", headers, request_id, len(body))
+        host = f"[{replica.host}]" if ":" in replica.host else replica.host
+        head = engine_request_head(path, f"{host}:{replica.port}", headers, request_id, len(body))
         self._request = (head, body)
         self._connect(fresh=False)
 
@@ -148,7 +149,7 @@ class Attempt:
                 first, self._error_body = self._error_body, None
                 self._relay(first)
         else:
-            self._tail = (self._tail + data)[-_TAIL:]
+            self._tail = data[-_TAIL:] if len(data) >= _TAIL else (self._tail + data)[-_TAIL:]
             self._relay(data)
 
     def response_complete(self) -> None:

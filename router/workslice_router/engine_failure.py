@@ -24,6 +24,7 @@ _SERVICE_UNAVAILABLE: Final = 503
 _SERVER_ERRORS: Final = range(500, 600)
 _ERRORS: Final = range(400, 600)
 _BAD_GATEWAY: Final = 502
+_LONGEST_MESSAGE: Final = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,21 @@ class EngineError:
     status: int
     headers: Headers
     body: bytes
+
+    @property
+    def openai_body(self) -> bytes:
+        """The body as OpenAI's clients understand it: vLLM's own errors are, those of its web framework are not."""
+        try:
+            document = orjson.loads(self.body)
+        except orjson.JSONDecodeError:
+            document = self.body.decode("utf-8", "replace")
+        if isinstance(document, dict) and isinstance(document.get("error"), dict):
+            return self.body
+        said = (document.get("error") or document.get("detail") or document) if isinstance(document, dict) else document
+        text = said if isinstance(said, str) else orjson.dumps(said).decode()
+        message = f"The engine answered {self.status}: {text[:_LONGEST_MESSAGE].strip() or 'nothing more'}"
+        kind = "server_error" if self.status in _SERVER_ERRORS else "invalid_request_error"
+        return orjson.dumps({"error": {"message": message, "type": kind, "param": None, "code": self.status}})
 
     @property
     def outcome(self) -> Outcome:

@@ -187,11 +187,15 @@ class Exchange:
 
     def _pass_on(self, error: EngineError) -> None:
         """The engine's error is the answer."""
-        headers = [*client_response_headers(error.headers), *self._own_headers(self._last_lease)]
+        body, headers = error.openai_body, client_response_headers(error.headers)
+        if body is not error.body:
+            headers = [header for header in headers if header[0] != b"content-type"]
+            headers.append((b"content-type", b"application/json"))
+        headers += self._own_headers(self._last_lease)
         if error.outcome is Outcome.BUSY and not any(name == b"retry-after" for name, _ in headers):
             headers.append((b"retry-after", b"1"))
         self._settle(error.outcome, error.status, reason="engine_answer")
-        self._client.respond(self._request, error.status, headers, error.body)
+        self._client.respond(self._request, error.status, headers, body)
 
     def _refuse(self, cause: Refusal, outcome: Outcome = Outcome.CLIENT_GONE, detail: str = "") -> None:
         """Answer with an error of the router's own."""

@@ -1,5 +1,6 @@
 """Turns the bytes of a client connection into requests, within limits: framing only, no socket and no clock of its own."""
 
+import logging
 from collections import deque
 from enum import Enum, auto
 from typing import Any, Final
@@ -10,6 +11,8 @@ from workslice_router.api_keys import ApiKeys
 from workslice_router.incoming_request import IncomingRequest, check_head
 from workslice_router.openai_errors import Reason, Refusal, Refused, refusal
 from workslice_router.settings import MAX_HEAD_BYTES
+
+log = logging.getLogger("workslice_router.data_path")
 
 _DISCARDED_BODY: Final = 1 << 20
 """A refused request's body up to this size is read and dropped, so that the connection can be used again."""
@@ -56,6 +59,9 @@ class RequestReader:
         except httptools.HttpParserUpgrade as upgrade:
             self._ignore_upgrade(data[upgrade.args[0] :])
             return
+        except httptools.HttpParserCallbackError:
+            log.exception("reading a request failed in the router itself")
+            self.refuse_and_end(refusal(Reason.INTERNAL_ERROR))
         except httptools.HttpParserError as error:
             self.refuse_and_end(refusal(Reason.MALFORMED_REQUEST, detail=str(error)))
         if self._bare_bytes > MAX_HEAD_BYTES and self.phase is not Phase.BETWEEN:
