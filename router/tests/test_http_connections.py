@@ -152,6 +152,17 @@ async def test_a_body_over_the_limit_is_answered_while_the_client_is_still_sendi
     assert not engine.requests
 
 
+async def test_a_client_that_reads_only_after_it_has_sent_everything_still_gets_the_refusal():
+    def send_all_then_read(port: int) -> bytes:
+        with socket.create_connection(("127.0.0.1", port), timeout=10) as client:
+            client.sendall(post(b"x" * 20_000_000))  # more than all buffers on the way
+            return client.recv(65536)
+
+    async with running_router(max_body_bytes=1000) as router:
+        answer = await asyncio.to_thread(send_all_then_read, router.port)
+    assert answer.startswith(b"HTTP/1.1 413 ")
+
+
 async def test_a_chunked_body_reaches_the_engine_with_its_length():
     head = post(b"", headers=["transfer-encoding: chunked"]).replace(b"content-length: 0\r\n", b"")
     body = chat()

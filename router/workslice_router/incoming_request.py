@@ -30,13 +30,10 @@ class IncomingRequest:
     """Set when the request is refused already; the rest of its body is then read and dropped."""
     received_at: float = 0.0
     _first: dict[bytes, bytes] = field(default_factory=dict)
-    _header_bytes: int = 0
 
-    def add_header(self, name: bytes, value: bytes) -> None:
-        """The next header, its name in lower case."""
-        self.headers.append((name, value))
-        self._first.setdefault(name, value)
-        self._header_bytes += len(name) + len(value)
+    def index_headers(self) -> None:
+        """The headers are complete: make `header` find them."""
+        self._first = dict(reversed(self.headers))
 
     def header(self, name: bytes) -> bytes | None:
         """The first header of this lower-case name."""
@@ -45,7 +42,7 @@ class IncomingRequest:
     @property
     def head_bytes(self) -> int:
         """Size of target and headers."""
-        return len(self.target) + self._header_bytes
+        return len(self.target) + sum(len(name) + len(value) for name, value in self.headers)
 
     @property
     def body(self) -> bytes:

@@ -119,7 +119,7 @@ class RequestReader:
     def on_header(self, name: bytes, value: bytes) -> None:
         """A header; those after the body (trailers) are dropped."""
         if self.phase is Phase.HEAD:
-            self.request.add_header(name.lower(), value)
+            self.request.headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
         """The head is complete: what it alone decides is decided before the body comes."""
@@ -127,6 +127,7 @@ class RequestReader:
             return
         request = self.request
         self.phase = Phase.BODY
+        request.index_headers()
         request.method = self._parser.get_method()
         request.version = self._parser.get_http_version()
         request.keep_alive = self._parser.should_keep_alive()
