@@ -13,8 +13,8 @@ from dataclasses import replace
 import openai
 
 from demo.cluster_client import Cluster
-from demo.example_manifests import NAMESPACE, example_manifests
-from demo.installation import Images, endpoint, helm_install, openai_client, provide_images, start_cluster
+from demo.example_manifests import NAMESPACE, apply_examples, example_manifests
+from demo.installation import answering_endpoint, helm_install, openai_client, provide_images, start_cluster
 from demo.load import Load
 from demo.pool_state import describe, ready_pools
 from demo.question import LONG_QUESTION, SHORT_QUESTION, Answer, ask, table
@@ -54,7 +54,12 @@ def _demonstrate(model: str) -> None:
     with step("3/8 the chart: operator and router"):
         helm_install(cluster, parts)
     with step(f"4/8 the examples: two pools that serve the model {model}"):
-        _apply_examples(cluster, parts, example_manifests(parts.engine, model_folder.parent, model), model)
+        apply_examples(
+            cluster,
+            example_manifests(parts.engine, model_folder.parent, model),
+            model,
+            tell=lambda text: say(f"  {text}"),
+        )
     with step("5/8 the engines start"):
         wait_until(
             "both pools to be Ready",
@@ -63,7 +68,7 @@ def _demonstrate(model: str) -> None:
             every=2,
             tell=lambda text: say(f"  {text}"),
         )
-    url = endpoint(cluster)
+    url = answering_endpoint(cluster)
     with step(f"6/8 questions to {url}"):
         _ask_questions(cluster, url, model)
     with step("7/8 a burst: the short pool grows to two replicas, then shrinks"):
@@ -72,33 +77,13 @@ def _demonstrate(model: str) -> None:
         _summary(cluster, url, model)
 
 
-def _apply_examples(cluster: Cluster, parts: Images, manifests: str, model: str) -> None:
-    for name in ("short", "long"):
-        pool = cluster.find("workspacepool", name, NAMESPACE)
-        if pool and pool["spec"]["model"] != model:  # a pool's model cannot change
-            say(f"  the pool {name} serves {pool['spec']['model']}: deleting it")
-            cluster.kubectl("delete", "workspacepool", name, "-n", NAMESPACE, "--wait", seconds=120)
-
-    # A minute of patience: right after their creation the API server may still refuse custom resources.
-    def applied() -> str:
-        try:
-            return cluster.apply(manifests)
-        except ClusterError as error:
-            if "no matches for kind" in str(error) or "initializing" in str(error):
-                raise NotYet(str(error)) from error
-            raise
-
-    for line in wait_until("the API server to accept the examples", applied, seconds=60).splitlines():
-        say(f"  {line}")
-
-
 def _ask_questions(cluster: Cluster, url: str, model: str) -> None:
     client = openai_client(url)
     rows: list[tuple[str, Answer]] = []
     for title, question, tokens in (("short", SHORT_QUESTION, 48), ("long", LONG_QUESTION, 96)):
         for stream in (False, True):
             say(f"  a {title} question, {'streaming' if stream else 'in one piece'}")
-            rows.append((title, ask(client, model, question, stream=stream, max_tokens=tokens)))
+            rows.append((title, ask(client, model, question, stream=stream, max_tokens=tokens, temperature=0)))
     pods = {p["metadata"]["uid"]: str(p["metadata"]["name"]) for p in cluster.objects("pods", NAMESPACE)}
     print(table([(title, replace(a, replica=pods.get(a.replica, a.replica))) for title, a in rows]), flush=True)
     for title, answer in rows:

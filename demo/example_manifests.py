@@ -5,9 +5,13 @@
 
 import string
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
+from demo.cluster_client import Cluster
+from demo.waiting import NotYet, wait_until
 from workslice_cluster import images, models
+from workslice_cluster.cluster_error import ClusterError
 from workslice_cluster.repository import repository
 
 FILES = ("namespace.yaml", "model-volume.yaml", "profiles.yaml", "pools.yaml")
@@ -20,6 +24,27 @@ def example_manifests(engine_image: str, models_directory: Path, model: str) -> 
     text = "\n---\n".join((folder / name).read_text() for name in FILES)
     variables = {"ENGINE_IMAGE": engine_image, "MODELS_DIRECTORY": str(models_directory), "MODEL": model}
     return string.Template(text).substitute(variables)
+
+
+def apply_examples(cluster: Cluster, manifests: str, model: str, *, tell: Callable[[str], None] = print) -> None:
+    """Apply the examples; pools that serve another model go first, since a pool's model cannot change."""
+    for name in ("short", "long"):
+        pool = cluster.find("workspacepool", name, NAMESPACE)
+        if pool and pool["spec"]["model"] != model:
+            tell(f"the pool {name} serves {pool['spec']['model']}: deleting it")
+            cluster.kubectl("delete", "workspacepool", name, "-n", NAMESPACE, "--wait", seconds=120)
+
+    def applied() -> str:
+        try:
+            return cluster.apply(manifests)
+        except ClusterError as error:
+            # Right after the CRDs' creation the API server may not serve them yet.
+            if "no matches for kind" in str(error) or "initializing" in str(error):
+                raise NotYet(str(error)) from error
+            raise
+
+    for line in wait_until("the API server to accept the examples", applied, seconds=60).splitlines():
+        tell(line)
 
 
 if __name__ == "__main__":

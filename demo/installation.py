@@ -88,12 +88,21 @@ def image_values(parts: Images) -> Sequence[str]:
     return words
 
 
-def endpoint(cluster: Cluster) -> str:
-    """Return the URL (with /v1) at which the host reaches the routers, once they answer.
+def endpoint_url(cluster: Cluster) -> str:
+    """Return the URL (with /v1) at which the host reaches the routers: the ClusterIP of their Service.
 
     WORKSLICE_ENDPOINT names it where the host cannot reach ClusterIPs.
     """
-    url = os.environ.get("WORKSLICE_ENDPOINT") or service_url(cluster)
+    if named := os.environ.get("WORKSLICE_ENDPOINT"):
+        return named
+    spec = cluster.get("service", RELEASE, NAMESPACE)["spec"]
+    port = spec["ports"][0]["port"]
+    return f"http://{spec['clusterIP']}{'' if port == 80 else f':{port}'}/v1"
+
+
+def answering_endpoint(cluster: Cluster) -> str:
+    """Return the endpoint's URL once it answers: a ClusterIP may do so a second after the rollout is done."""
+    url = endpoint_url(cluster)
 
     def answers() -> str:
         try:
@@ -103,13 +112,6 @@ def endpoint(cluster: Cluster) -> str:
         return url
 
     return wait_until("the endpoint to answer", answers, seconds=30, every=0.3)
-
-
-def service_url(cluster: Cluster) -> str:
-    """Return the endpoint's URL by the ClusterIP of its Service."""
-    spec = cluster.get("service", RELEASE, NAMESPACE)["spec"]
-    port = spec["ports"][0]["port"]
-    return f"http://{spec['clusterIP']}{'' if port == 80 else f':{port}'}/v1"
 
 
 def openai_client(url: str, api_key: str = "none") -> OpenAI:

@@ -10,8 +10,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the demo install
 
 import pytest
 from demo.cluster_client import Cluster
-from demo.example_manifests import NAMESPACE, example_manifests
-from demo.installation import endpoint, helm_install, provide_images, start_cluster
+from demo.example_manifests import NAMESPACE, apply_examples, example_manifests
+from demo.installation import answering_endpoint, helm_install, provide_images, start_cluster
 from demo.pool_state import ready_pools
 from demo.waiting import wait_until
 
@@ -41,7 +41,8 @@ def installation(cluster: Cluster) -> Installation:
     built = provide_images(cluster)
     cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(Path(__file__).parents[1] / "crds"))
     helm_install(cluster, built)
-    return Installation(cluster, built, endpoint(cluster))
+    answering_endpoint(cluster)
+    return Installation(cluster, built)
 
 
 @pytest.fixture(scope="session")
@@ -50,7 +51,7 @@ def restore_pools(installation: Installation, models_folder: Path) -> Callable[[
     text = example_manifests(installation.images.engine, models_folder, MODEL)
 
     def restore() -> None:
-        installation.cluster.apply(text)
+        apply_examples(installation.cluster, text, MODEL)
         wait_until(
             "the pools of the examples to be Ready",
             lambda: ready_pools(installation.cluster, NAMESPACE, "short", "long"),

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from demo.cluster_client import Cluster
-from demo.installation import Images, openai_client
+from demo.installation import Images, endpoint_url, openai_client
 from openai import OpenAI
 
 MODEL = "tiny"
@@ -18,8 +18,11 @@ class Installation:
 
     cluster: Cluster
     images: Images
-    url: str
-    """The endpoint as the host reaches it, with /v1."""
+
+    @property
+    def url(self) -> str:
+        """The endpoint as the host reaches it, with /v1; looked up each time, since a new release gets a new address."""
+        return endpoint_url(self.cluster)
 
     @property
     def origin(self) -> str:
