@@ -18,7 +18,7 @@ EVERYWHERE: dict[str, dict[str, set[str]]] = {
         "/services": APPLY,
         "policy/poddisruptionbudgets": APPLY,
         "networking.k8s.io/networkpolicies": APPLY,
-        "/pods": {"list", "watch"},
+        "/pods": {"list", "watch", "patch"},
         "apps/replicasets": {"list"},
         "/nodes": {"list"},
         "/persistentvolumeclaims": {"get"},

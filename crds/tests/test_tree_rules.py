@@ -52,7 +52,7 @@ def test_test_files_have_unique_names_because_pytest_imports_them_by_name() -> N
     [
         ("operator/workslice_operator", "kopf", {"handlers.py"}),
         ("operator/workslice_operator", "kubernetes", {"kube.py"}),
-        ("operator/workslice_operator", "httpx", {"signals.py"}),
+        ("operator/workslice_operator", "httpx", {"signals.py", "engine_metrics.py"}),
         ("router/workslice_router", "httpx", {"kubernetes_watch.py"}),
     ],
 )

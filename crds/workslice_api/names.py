@@ -20,6 +20,10 @@ POOL_LABEL: Final = f"{GROUP}/pool"
 """On every child of a pool and on its engine pods; the Service's copy reaches the EndpointSlices that routers watch."""
 PROFILE_LABEL: Final = f"{GROUP}/profile"
 CLASS_LABEL: Final = f"{GROUP}/class"
+TEMPLATE_HASH_ANNOTATION: Final = f"{GROUP}/template-hash"
+"""On the engine Deployment: tells a change of size from one that replaces pods."""
+DELETION_COST_ANNOTATION: Final = "controller.kubernetes.io/pod-deletion-cost"
+"""On an engine pod: a ReplicaSet deletes the lowest first, among pods that are equally ready."""
 
 FIELD_MANAGER: Final = "workslice-operator"
 STATUS_FIELD_MANAGER: Final = "workslice-operator-status"
@@ -93,6 +97,17 @@ class Reason(StrEnum):
     # Draining
     NOT_DRAINING = "NotDraining"
     REPLICAS_TERMINATING = "ReplicasTerminating"
+    WAITING_FOR_ROUTERS = "WaitingForRouters"
+    ROUTERS_UNKNOWN = "RoutersUnknown"
+    WAITING_FOR_ENGINE = "WaitingForEngine"
+    REMOVING = "Removing"
+    HELD_BY_ROLLOUT = "HeldByRollout"
+    # Events of a drain
+    DRAIN_STARTED = "DrainStarted"
+    DRAIN_CALLED_BACK = "DrainCalledBack"
+    DRAIN_WITHDRAWN = "DrainWithdrawn"
+    DRAIN_TIMED_OUT = "DrainTimedOut"
+    REPLICA_GONE = "ReplicaGone"
     # Degraded
     AS_EXPECTED = "AsExpected"
     APPLY_FAILED = "ApplyFailed"

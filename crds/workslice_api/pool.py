@@ -11,6 +11,7 @@ from workslice_api.quantity import Duration
 MODEL_NAME_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9._:/@+-]*$"
 ModelName = Annotated[str, Field(min_length=1, max_length=128, pattern=MODEL_NAME_PATTERN)]
 MAX_REPLICAS: Final = 1000
+MAX_DRAIN_MARKS: Final = 32
 MAX_POOL_NAME: Final = 50
 """Leaves room for the suffixes of children and pods within 63 characters."""
 
@@ -144,6 +145,17 @@ class ScalingMemory(KubeModel):
     """Most replicas that demand asked for since then: the scale-down goes no lower."""
 
 
+class DrainMark(KubeModel):
+    """One replica that is asked to go and finishes its requests first."""
+
+    name: Annotated[str, Field(max_length=253)]
+    """Its pod."""
+    uid: Annotated[str, Field(max_length=64)]
+    """UID of its pod."""
+    since: Annotated[str, Field(max_length=40, json_schema_extra={"format": "date-time"})]
+    """Since when (RFC 3339): drain.timeout counts from here."""
+
+
 class WorkspacePoolStatus(KubeModel):
     """What the operator knows of a pool."""
 
@@ -162,7 +174,9 @@ class WorkspacePoolStatus(KubeModel):
     models: Annotated[list[ModelName], Field(max_length=33)] = []
     """Names that the pool holds: no pool of another namespace can claim them any more, however old it is."""
     draining: Annotated[list[Annotated[str, Field(max_length=64)]], Field(max_length=64)] = []
-    """UIDs of engine pods that are going."""
+    """UIDs of engine pods that are going or asked to go: routers send them nothing new."""
+    drain_marks: Annotated[list[DrainMark], Field(max_length=MAX_DRAIN_MARKS)] = []
+    """Replicas that are asked to go and that still may be called back into rotation."""
     slices: SliceStatus = SliceStatus()
     """Slices of the pool."""
     scaling: ScalingMemory = ScalingMemory()

@@ -7,6 +7,7 @@ from workslice_api.pool import WorkspacePool
 from workslice_api.profile import WorkspaceProfile
 from workslice_operator.installation import Installation
 from workslice_operator.observed import ContainerExit, DeploymentFacts, Observed, PodFacts
+from workslice_operator.render.deployment import template_hash
 from workslice_operator.slice_inventory import NodeSlices, SliceInventory
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
@@ -64,8 +65,12 @@ def make_exit(message: str = "", reason: str = "Error", exit_code: int = 1, live
     return ContainerExit(reason, exit_code, message, NOW - timedelta(seconds=lived + 5), NOW - timedelta(seconds=5))
 
 
-def make_deployment(replicas: int = 1, managed_fields: tuple[dict[str, Any], ...] = ()) -> DeploymentFacts:
-    return DeploymentFacts("short-engine", "deployment-uid", replicas, replicas, managed_fields)
+def make_deployment(
+    replicas: int = 1, managed_fields: tuple[dict[str, Any], ...] = (), **facts: Any
+) -> DeploymentFacts:
+    """The Deployment of the default pool and profile; its pods are of the newest template unless `facts` say otherwise."""
+    facts.setdefault("template_hash", template_hash(make_pool(), make_profile()))
+    return DeploymentFacts("short-engine", "deployment-uid", replicas, replicas, managed_fields, **facts)
 
 
 def make_inventory(node: str = "node-1", usable: bool = True, **counts: tuple[int, int]) -> SliceInventory:

@@ -137,7 +137,8 @@ def test_a_pool_that_comes_into_conflict_gives_its_slices_back() -> None:
         make_observed(conflict=Conflict("tiny", "other", ""), deployment=make_deployment(2), pods=(ready_pod("a"),))
     )
     assert kinds(result) == ["Deployment"]
-    assert result.apply[0]["spec"]["replicas"] == 0
+    assert result.apply[0]["spec"]["replicas"] == 1, "what serves drains first"
+    assert result.status.draining == ["uid-a"]
 
 
 def test_a_pool_that_leaves_its_conflict_starts_at_its_minimum() -> None:

@@ -14,7 +14,7 @@ from workslice_operator.kube_api import NamespaceGoing, Refused, Unavailable
 from workslice_operator.load_observed import shared_inventory
 from workslice_operator.metrics import Metrics
 from workslice_operator.model_claims import ModelClaims
-from workslice_operator.observed import QueueSignal
+from workslice_operator.observed import EngineLoad, QueueSignal, RouterReport
 from workslice_operator.reconciler import PREDECESSOR_SECONDS, PoolReconciler
 
 KEY = pool_key("shop", "chat")
@@ -28,6 +28,8 @@ class World:
         self.kube = FakeKube(*objects)
         self.now = datetime(2026, 1, 1, tzinfo=UTC)
         self.demand: QueueSignal | None = None
+        self.report: RouterReport | None = None
+        self.engines: dict[str, EngineLoad] = {}
         self.woken: list[Key] = []
         self.metrics = Metrics()
         self.start()
@@ -40,12 +42,17 @@ class World:
             claims=ModelClaims(self.kube, {}, self.woken.append),
             inventory=shared_inventory(self.kube),
             signal=lambda _: self.demand,
+            routers=lambda _: self.report,
+            engine=self.ask_engine,
             events=EventWriter(self.kube, "test", lambda: self.now),
             metrics=self.metrics,
             wake=self.woken.append,
             clock=lambda: self.now,
             monotonic=lambda: self.now.timestamp(),
         )
+
+    async def ask_engine(self, address: str) -> EngineLoad | None:
+        return self.engines.get(address)
 
     async def reconcile(self, after: float = 0.0) -> float | None:
         self.now += timedelta(seconds=after)

@@ -41,6 +41,11 @@ class Answer:
     """Nothing listened there: no router process runs."""
 
     @property
+    def ended(self) -> bool:
+        """Its process has certainly ended: requests that it had ended with it."""
+        return self.state is None and self.refused and (self.endpoint.terminating or not self.endpoint.ready)
+
+    @property
     def absent(self) -> bool:
         """It can hold no requests that anyone could count: gone while terminating, or not (yet) running at all."""
         endpoint = self.endpoint

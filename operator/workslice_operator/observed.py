@@ -1,11 +1,11 @@
 """What exists in the cluster for one pool, as frozen facts: the input of `plan`. Built from raw API objects, pure."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from workslice_api.names import ENGINE_CONTAINER
+from workslice_api.names import DELETION_COST_ANNOTATION, ENGINE_CONTAINER, TEMPLATE_HASH_ANNOTATION
 from workslice_api.ownership import Conflict
 from workslice_api.pool import WorkspacePool
 from workslice_api.profile import WorkspaceProfile
@@ -48,6 +48,12 @@ class PodFacts:
     memory_limit: str
     failure: str
     """Reason and message of a pod that failed as a whole (Evicted, UnexpectedAdmissionError ...)."""
+    address: str = ""
+    """IP address; empty before it has one."""
+    node: str = ""
+    """Where it was placed."""
+    deletion_cost: int = 0
+    """What its annotation says to the ReplicaSet; 0 without one."""
 
     @property
     def live(self) -> bool:
@@ -58,6 +64,11 @@ class PodFacts:
     def scheduled(self) -> bool:
         """Whether it has a place, and so its slice."""
         return self.scheduled_at is not None
+
+    @property
+    def may_hold_requests(self) -> bool:
+        """Whether its engine has come up: before that, and after a crash, there is no request to lose."""
+        return self.started or self.ready
 
 
 @dataclass(frozen=True)
@@ -83,6 +94,14 @@ class DeploymentFacts:
     """Pods of the newest template."""
     managed_fields: tuple[Mapping[str, Any], ...]
     """metadata.managedFields, raw."""
+    template_hash: str = ""
+    """Of the pod template that was applied last."""
+    settled: bool = True
+    """The Deployment controller has seen its newest spec."""
+    outdated_replicas: int = 0
+    """Pods of older templates that still exist."""
+    stalled: bool = False
+    """The rollout has passed its deadline without progress."""
 
 
 @dataclass(frozen=True)
@@ -98,6 +117,44 @@ class QueueSignal:
     def depth(self) -> int:
         """Queue depth: requests that wait plus requests that run."""
         return self.queued + self.running
+
+
+@dataclass(frozen=True)
+class ReplicaUse:
+    """One replica as all routers together see it."""
+
+    in_flight: int
+    """Requests that the routers which know it have running there."""
+    outstanding_tokens: int
+    """Estimated tokens of those requests."""
+    acknowledged: bool
+    """Every router has taken it out of rotation and has nothing running there."""
+    silent: int = 0
+    """Routers that did not answer or do not know it: what they have running there is unknown."""
+
+
+@dataclass(frozen=True)
+class RouterReport:
+    """What the routers, terminating ones included, said of a pool's replicas when they were asked last."""
+
+    asked_at: datetime
+    routers: int
+    """Routers that exist."""
+    replicas: Mapping[str, ReplicaUse]
+    """By pod UID."""
+
+
+@dataclass(frozen=True)
+class EngineLoad:
+    """What an engine says of itself."""
+
+    running: int
+    waiting: int
+
+    @property
+    def requests(self) -> int:
+        """All requests that it has."""
+        return self.running + self.waiting
 
 
 @dataclass(frozen=True)
@@ -118,8 +175,18 @@ class Observed:
     """None: not known now."""
     signal: QueueSignal | None = None
     """None: unknown (a router did not answer, or has not seen the pool yet); never a stand-in for zero."""
+    routers: RouterReport | None = None
+    """None: no router could be asked lately."""
+    engines: Mapping[str, EngineLoad] = field(default_factory=dict)
+    """By pod UID: loads of those that were asked and answered, after the routers had acknowledged them."""
     missing_volumes: tuple[str, ...] = ()
     """PersistentVolumeClaims that the profile's model.source names and that do not exist in the pool's namespace."""
+
+    @property
+    def cordoned_nodes(self) -> frozenset[str]:
+        """Nodes that somebody empties; none while the inventory is unknown."""
+        nodes = self.inventory.nodes if self.inventory else ()
+        return frozenset(one.node for one in nodes if one.cordoned)
 
 
 def pod_facts(raw: Mapping[str, Any]) -> PodFacts:
@@ -148,18 +215,26 @@ def pod_facts(raw: Mapping[str, Any]) -> PodFacts:
         last_exit=_container_exit(ended) if ended else None,
         memory_limit=str(limits.get("memory", "")),
         failure=": ".join(part for part in (status.get("reason"), status.get("message")) if part),
+        address=status.get("podIP", ""),
+        node=spec.get("nodeName", ""),
+        deletion_cost=_deletion_cost(metadata),
     )
 
 
 def deployment_facts(raw: Mapping[str, Any]) -> DeploymentFacts:
     """Read a raw Deployment."""
     metadata, status = raw["metadata"], raw.get("status", {})
+    updated = status.get("updatedReplicas", 0)
     return DeploymentFacts(
         name=metadata["name"],
         uid=metadata.get("uid", ""),
         replicas=raw.get("spec", {}).get("replicas", 1),
-        updated_replicas=status.get("updatedReplicas", 0),
+        updated_replicas=updated,
         managed_fields=tuple(metadata.get("managedFields") or ()),
+        template_hash=(metadata.get("annotations") or {}).get(TEMPLATE_HASH_ANNOTATION, ""),
+        settled=status.get("observedGeneration", 0) >= metadata.get("generation", 0),
+        outdated_replicas=max(0, status.get("replicas", 0) - updated),
+        stalled=any(one.get("reason") == "ProgressDeadlineExceeded" for one in status.get("conditions") or []),
     )
 
 
@@ -174,6 +249,13 @@ def replica_set_facts(raw: Mapping[str, Any]) -> ReplicaSetFacts:
         replicas=raw.get("spec", {}).get("replicas", 0),
         failure=failure.get("message", "") or failure.get("reason", ""),
     )
+
+
+def _deletion_cost(metadata: Mapping[str, Any]) -> int:
+    try:
+        return int((metadata.get("annotations") or {}).get(DELETION_COST_ANNOTATION, "0"))
+    except ValueError:
+        return 0  # the ReplicaSet controller ignores it too
 
 
 def _named(containers: Iterable[Mapping[str, Any]] | None) -> Mapping[str, Any]:

@@ -10,7 +10,9 @@ from workslice_api.pool import SliceStatus, WorkspacePool, WorkspacePoolStatus
 from workslice_api.profile import EngineSpec, WorkspaceProfile
 from workslice_api.quantity import duration_seconds
 from workslice_api.slices import slice_resource
-from workslice_operator import pool_conditions
+from workslice_operator import drain_report, pool_conditions
+from workslice_operator.cordon import replacements
+from workslice_operator.drain import DeletionCost, DrainPlan, plan_drain
 from workslice_operator.engine_conditions import engines_ready
 from workslice_operator.finding import Finding
 from workslice_operator.foreign_fields import foreign_fields
@@ -18,7 +20,7 @@ from workslice_operator.installation import Installation
 from workslice_operator.next_look import next_look
 from workslice_operator.observed import Observed
 from workslice_operator.pool_events import EventNote, pool_events
-from workslice_operator.render.deployment import deployment
+from workslice_operator.render.deployment import deployment, template_hash
 from workslice_operator.render.disruption_budget import disruption_budget
 from workslice_operator.render.identity import selector_text
 from workslice_operator.render.network_policy import network_policy
@@ -33,8 +35,10 @@ _MAX_DRAINING: Final = 64
 
 @dataclass(frozen=True)
 class Plan:
-    """What the shell carries out, in this order: apply, events, status."""
+    """What the shell carries out, in this order: mark, apply, events, status."""
 
+    mark: tuple[DeletionCost, ...]
+    """Annotations of pods to change."""
     apply: tuple[Mapping[str, Any], ...]
     """Manifests for server-side apply with FIELD_MANAGER, forced, in this order."""
     status: WorkspacePoolStatus
@@ -50,14 +54,18 @@ def plan(observed: Observed, installation: Installation, now: datetime) -> Plan:
     startup_timeout = _startup_timeout(observed.profile)
     profile = pool_conditions.profile_ready(observed)
     decision = _decision(observed, profile, startup_timeout, now)
-    manifests = _manifests(observed, profile, installation, decision.desired)
-    findings = _findings(observed, profile, decision, manifests, startup_timeout, now)
-    status = _status(observed, decision, findings, now)
+    drain = _drain(observed, profile, decision, now)
+    manifests = _manifests(observed, profile, installation, drain.replicas)
+    findings = _findings(observed, profile, decision, drain, manifests, startup_timeout, now)
+    status = _status(observed, decision, drain, findings, now)
+    notes = pool_events(observed.pool.status, status.conditions, decision)
+    waits = (RESYNC_SECONDS, next_look(observed, decision, startup_timeout, now), drain_report.next_look(drain))
     return Plan(
+        mark=drain.costs,
         apply=manifests,
         status=status,
-        events=pool_events(observed.pool.status, status.conditions, decision),
-        requeue_after=min(RESYNC_SECONDS, next_look(observed, decision, startup_timeout, now)),
+        events=(*notes, *drain_report.events(observed, decision, drain)),
+        requeue_after=min(waits),
     )
 
 
@@ -101,14 +109,21 @@ def _decision(observed: Observed, profile: Finding, startup_timeout: float, now:
     return decide(observed.pool.spec, memory, counts, observed.signal, now)
 
 
+def _drain(observed: Observed, profile: Finding, decision: Decision, now: datetime) -> DrainPlan:
+    wanted = decision.desired + replacements(observed, decision.desired)
+    if not profile.status or observed.profile is None:
+        return plan_drain(observed, wanted, "", now)  # the template stays as it is
+    return plan_drain(observed, wanted, template_hash(observed.pool, observed.profile), now)
+
+
 def _manifests(
-    observed: Observed, profile: Finding, installation: Installation, desired: int
+    observed: Observed, profile: Finding, installation: Installation, replicas: int
 ) -> tuple[Mapping[str, Any], ...]:
     pool = observed.pool
     if not profile.status or observed.profile is None:
         # Without a profile that fits there is nothing to build from, and what runs must not be touched.
         return ()
-    engines = deployment(pool, observed.profile, desired)
+    engines = deployment(pool, observed.profile, replicas)
     if observed.conflict is not None:
         # Nothing new for a pool that may not serve; what an earlier claim left running goes.
         return _not_taken((engines,), observed.taken_names) if observed.deployment else ()
@@ -127,6 +142,7 @@ def _findings(
     observed: Observed,
     profile: Finding,
     decision: Decision,
+    drain: DrainPlan,
     manifests: Iterable[Mapping[str, Any]],
     startup_timeout: float,
     now: datetime,
@@ -140,14 +156,18 @@ def _findings(
         ConditionType.SLICES_GRANTED: slices_granted(observed, decision.desired),
         ConditionType.ENGINES_READY: engines_ready(observed, decision.desired, startup_timeout, now),
         ConditionType.SCALING: pool_conditions.scaling(decision, live),
-        ConditionType.DRAINING: pool_conditions.draining(observed),
+        ConditionType.DRAINING: drain_report.condition(observed, drain) or pool_conditions.draining(observed),
         ConditionType.DEGRADED: pool_conditions.degraded(observed, foreign),
         ConditionType.CONFLICT: pool_conditions.conflict(observed),
     }
 
 
 def _status(
-    observed: Observed, decision: Decision, findings: Mapping[ConditionType, Finding], now: datetime
+    observed: Observed,
+    decision: Decision,
+    drain: DrainPlan,
+    findings: Mapping[ConditionType, Finding],
+    now: datetime,
 ) -> WorkspacePoolStatus:
     pool = observed.pool
     live = [pod for pod in observed.pods if pod.live]
@@ -160,11 +180,18 @@ def _status(
         selector=selector_text(pool),
         queue_depth=observed.signal.depth if observed.signal else None,
         models=[] if observed.conflict else list(pool.served_names),
-        draining=sorted(pod.uid for pod in observed.pods if pod.deleting)[:_MAX_DRAINING],
+        draining=_draining(observed, drain),
+        drain_marks=list(drain.marks),
         slices=_slices(observed, decision.desired, sum(pod.scheduled for pod in live), pool),
         scaling=decision.memory,
         conditions=pool_conditions.as_conditions(findings, pool.status.conditions, generation, now),
     )
+
+
+def _draining(observed: Observed, drain: DrainPlan) -> list[str]:
+    asked = sorted(mark.uid for mark in drain.marks)
+    # Routers also see by themselves that a pod terminates; one that they must not use yet lives only here.
+    return [*asked, *sorted(pod.uid for pod in observed.pods if pod.deleting)][:_MAX_DRAINING]
 
 
 def _slices(observed: Observed, wanted: int, granted: int, pool: WorkspacePool) -> SliceStatus:

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 
 from workslice_api.names import POOL_KIND
 from workslice_operator.crds_present import wait_for_crds
+from workslice_operator.engine_metrics import EngineMetrics
 from workslice_operator.event_writer import EventWriter
 from workslice_operator.handlers import registry_of_handlers, watch
 from workslice_operator.health_server import health_server
@@ -63,6 +64,8 @@ class Operator:
             claims=ModelClaims(kube, settings.model_owners, self.workers.add),
             inventory=inventory,
             signal=self.signals.signal,
+            routers=self.signals.report,
+            engine=EngineMetrics(http).load,
             events=EventWriter(kube, settings.identity, utc_now),
             metrics=self.metrics,
             wake=self.workers.add,

@@ -1,26 +1,38 @@
 """The shell around `plan` for one pool: load → plan → apply → events → one status write → when to look again."""
 
+import asyncio
 import hashlib
 import json
 import logging
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 from pydantic import ValidationError
 
-from workslice_api.names import POOL_KIND
+from workslice_api.names import DELETION_COST_ANNOTATION, POOL_KIND
 from workslice_api.pool import WorkspacePool, WorkspacePoolStatus
 from workslice_operator.demand import NUMBERS_SECONDS, could_change
+from workslice_operator.drain import DeletionCost, engines_to_ask
 from workslice_operator.event_writer import EventWriter
 from workslice_operator.installation import Installation
 from workslice_operator.keys import Key, profile_key
-from workslice_operator.kube_api import CHILD_RESOURCES, POOLS, Kube, NamespaceGoing, NotFound, Object, Refused
+from workslice_operator.kube_api import (
+    CHILD_RESOURCES,
+    PODS,
+    POOLS,
+    Conflict,
+    Kube,
+    NamespaceGoing,
+    NotFound,
+    Object,
+    Refused,
+)
 from workslice_operator.load_observed import PredecessorRemains, load_children, load_observed
 from workslice_operator.metrics import Metrics
 from workslice_operator.model_claims import ModelClaims
-from workslice_operator.observed import QueueSignal
+from workslice_operator.observed import EngineLoad, Observed, QueueSignal, RouterReport
 from workslice_operator.plan import plan, plan_after_failed_apply
 from workslice_operator.readable import validation_sentence
 from workslice_operator.shared_read import SharedRead
@@ -55,18 +67,24 @@ class PoolReconciler:
         claims: ModelClaims,
         inventory: SharedRead[SliceInventory | None],
         signal: Callable[[str], QueueSignal | None],
+        routers: Callable[[str], RouterReport | None],
+        engine: Callable[[str], Awaitable[EngineLoad | None]],
         events: EventWriter,
         metrics: Metrics,
         wake: Callable[[Key], None],
         clock: Callable[[], datetime],
         monotonic: Callable[[], float],
     ) -> None:
-        """`signal` gives the demand of a pool (namespace/name); `wake` queues a key; `clock` tells UTC time with its zone."""
+        """`signal` gives the demand of a pool (namespace/name), `routers` their report on its replicas, `engine` the load of the
+        engine at an IP address; `wake` queues a key; `clock` tells UTC time with its zone.
+        """
         self._kube = kube
         self._installation = installation
         self._claims = claims
         self._inventory = inventory
         self._signal = signal
+        self._routers = routers
+        self._engine = engine
         self._events = events
         self._metrics = metrics
         self._wake = wake
@@ -100,13 +118,13 @@ class PoolReconciler:
             return None  # the pool goes too, and its own event tells when
 
     def demand_changed(self) -> None:
-        """Queue the pools for which the routers' newest numbers may change a decision, or whose shown numbers are old."""
+        """Queue the pools for which what routers said may change a decision, or whose shown numbers are old."""
         now = self._monotonic()
         for key, known in self._remembered.items():
             signal = self._signal(known.pool.key)
             depth = signal.depth if signal else None
             numbers_due = depth != known.status.queue_depth and now - known.written_at >= NUMBERS_SECONDS
-            if numbers_due or could_change(known.pool.spec.scaling, known.status, signal):
+            if numbers_due or known.status.drain_marks or could_change(known.pool.spec.scaling, known.status, signal):
                 self._wake(key)
 
     def known_keys(self) -> tuple[Key, ...]:
@@ -127,9 +145,12 @@ class PoolReconciler:
             self._kube, pool, children, conflict, self._signal(pool.key), await self._inventory.get()
         )
         now = self._clock()
+        observed = replace(observed, routers=self._routers(pool.key))
+        observed = replace(observed, engines=await self._ask_engines(observed, now))
         planned = plan(observed, self._installation, now)
         applied = known.applied if known else {}
-        refusals = await self._apply_all(key, planned.apply, children, applied)
+        refusals = await self._mark_pods(key, planned.mark)
+        refusals += await self._apply_all(key, planned.apply, children, applied)
         if refusals:
             planned = plan_after_failed_apply(planned, observed, "; ".join(refusals), now)
         for note in planned.events:
@@ -147,6 +168,28 @@ class PoolReconciler:
         # No event tells when a quota grows or somebody else's object goes away.
         waits = (planned.requeue_after, held_back, UNWATCHED_SECONDS if refusals or observed.taken_names else 0.0)
         return min(wait for wait in waits if wait > 0)
+
+    async def _ask_engines(self, observed: Observed, now: datetime) -> dict[str, EngineLoad]:
+        pods = engines_to_ask(observed, now)
+        loads = await asyncio.gather(*(self._engine(pod.address) for pod in pods))
+        return {pod.uid: load for pod, load in zip(pods, loads, strict=True) if load is not None}
+
+    async def _mark_pods(self, key: Key, costs: Iterable[DeletionCost]) -> list[str]:
+        """Set deletion costs; returns what the API refused and why. A pod that is gone meanwhile needs none."""
+        refusals: list[str] = []
+        for one in costs:
+            value = None if one.cost is None else str(one.cost)
+            patch = {"metadata": {"uid": one.uid, "annotations": {DELETION_COST_ANNOTATION: value}}}
+            try:
+                await self._kube.merge_patch(PODS, key.namespace, one.pod, patch)
+            except (NotFound, Conflict):
+                continue
+            except NamespaceGoing:
+                raise
+            except Refused as error:
+                log.warning("the API refused to mark %s: %s", one.pod, error, extra={"key": str(key)})
+                refusals.append(f"the API refused the annotation {DELETION_COST_ANNOTATION} on pods: {error.message}")
+        return refusals[:1]
 
     async def _apply_all(
         self,

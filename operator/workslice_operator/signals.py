@@ -1,7 +1,11 @@
-"""Reads every router's /state; the only home of httpx in the operator. A router that does not answer is unknown, never zero."""
+"""Reads every router's /state. A router that does not answer is unknown, never zero.
+
+With `engine_metrics.py` the only home of httpx in the operator.
+"""
 
 import asyncio
 import logging
+from datetime import UTC, datetime
 
 import httpx
 from pydantic import ValidationError
@@ -10,7 +14,8 @@ from workslice_api.state import RouterState
 from workslice_operator.demand import Answer, RouterEndpoint, queue_signal, router_endpoints
 from workslice_operator.kube_api import ENDPOINT_SLICES, Kube, KubeError
 from workslice_operator.metrics import Metrics
-from workslice_operator.observed import QueueSignal
+from workslice_operator.observed import QueueSignal, RouterReport
+from workslice_operator.router_report import router_report
 
 POLL_SECONDS = 2.0
 ANSWER_TIMEOUT = 1.5
@@ -33,13 +38,22 @@ class RouterSignals:
         self._metrics = metrics
         self._answers: tuple[Answer, ...] = ()
         self._read_at = float("-inf")
+        self._asked_at = datetime.min.replace(tzinfo=UTC)
         self._complaint = ""
 
     def signal(self, pool: str) -> QueueSignal | None:
         """Demand of a pool (namespace/name), or None while unknown."""
-        if asyncio.get_running_loop().time() - self._read_at > STALE_SECONDS:
+        return None if self._stale else queue_signal(self._answers, pool)
+
+    def report(self, pool: str) -> RouterReport | None:
+        """What the routers say of a pool's replicas (namespace/name), or None while unknown."""
+        if self._stale:
             return None
-        return queue_signal(self._answers, pool)
+        return router_report(self._answers, pool, self._asked_at)
+
+    @property
+    def _stale(self) -> bool:
+        return asyncio.get_running_loop().time() - self._read_at > STALE_SECONDS
 
     async def read(self) -> None:
         """Ask every router once, all at the same time."""
@@ -49,8 +63,9 @@ class RouterSignals:
         except KubeError as error:
             self._complain(f"cannot list the routers: {error}")
             return
+        asked_at = datetime.now(UTC)
         self._answers = tuple(await asyncio.gather(*map(self._ask, router_endpoints(slices))))
-        self._read_at = asyncio.get_running_loop().time()
+        self._asked_at, self._read_at = asked_at, asyncio.get_running_loop().time()
         silent = [answer.endpoint.url for answer in self._answers if answer.state is None and not answer.absent]
         synced = sum(answer.state is not None and answer.state.synced for answer in self._answers)
         unsynced = sum(answer.state is not None and not answer.state.synced for answer in self._answers)
@@ -72,8 +87,8 @@ class RouterSignals:
                 response = await self._http.get(endpoint.url)
             response.raise_for_status()
             return Answer(endpoint, RouterState.model_validate_json(response.content))
-        except httpx.ConnectError:
-            return Answer(endpoint, None, refused=True)
+        except httpx.ConnectError as error:
+            return Answer(endpoint, None, refused=_is_refusal(error))
         except (httpx.HTTPError, TimeoutError, ValidationError) as error:
             log.debug("no state from a router", extra={"url": endpoint.url, "error": repr(error)})
             return Answer(endpoint, None)
@@ -86,6 +101,13 @@ class RouterSignals:
             else:
                 log.info("all routers answer")
             self._complaint = complaint
+
+
+def _is_refusal(error: BaseException | None) -> bool:
+    """Whether the host is there and nothing listens; a host that cannot be reached may have a running router on it."""
+    while error is not None and not isinstance(error, ConnectionRefusedError):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 def router_http() -> RouterHttp:

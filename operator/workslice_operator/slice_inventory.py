@@ -24,6 +24,8 @@ class NodeSlices:
     """Healthy slices by resource; zero entries, which a kubelet keeps after a change of geometry, are left out."""
     used: Mapping[str, int]
     """Slices held by pods that the scheduler has placed here."""
+    cordoned: bool = False
+    """Takes no new pods: somebody empties it."""
 
     def free(self, resource: str) -> int:
         """Slices that a pod could get here."""
@@ -101,10 +103,12 @@ def _node_slices(node: Mapping[str, Any], used: Counter[str]) -> NodeSlices:
     counts = {
         name: _whole(amount) for name, amount in (status.get("allocatable") or {}).items() if is_slice_resource(name)
     }
+    cordoned = bool(node.get("spec", {}).get("unschedulable", False))
     return NodeSlices(
         node=node["metadata"]["name"],
         product=(node["metadata"].get("labels") or {}).get(PRODUCT_LABEL, ""),
-        usable=ready and not node.get("spec", {}).get("unschedulable", False),
+        usable=ready and not cordoned,
+        cordoned=cordoned,
         allocatable={name: count for name, count in sorted(counts.items()) if count},
         used=dict(sorted(used.items())),
     )

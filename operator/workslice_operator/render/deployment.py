@@ -1,8 +1,11 @@
 """The pool's Deployment."""
 
+import hashlib
+import json
 import math
 from typing import Any, Final
 
+from workslice_api.names import TEMPLATE_HASH_ANNOTATION
 from workslice_api.pool import WorkspacePool
 from workslice_api.profile import WorkspaceProfile
 from workslice_api.quantity import duration_seconds
@@ -20,7 +23,10 @@ def deployment(pool: WorkspacePool, profile: WorkspaceProfile, replicas: int) ->
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
-        "metadata": child_metadata(pool),
+        "metadata": {
+            **child_metadata(pool),
+            "annotations": {TEMPLATE_HASH_ANNOTATION: template_hash(pool, profile)},
+        },
         "spec": {
             "replicas": replicas,
             "revisionHistoryLimit": 3,
@@ -33,3 +39,9 @@ def deployment(pool: WorkspacePool, profile: WorkspaceProfile, replicas: int) ->
             "template": pod_template(pool, profile),
         },
     }
+
+
+def template_hash(pool: WorkspacePool, profile: WorkspaceProfile) -> str:
+    """Changes whenever the pods must be replaced."""
+    text = json.dumps(pod_template(pool, profile), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
