@@ -24,6 +24,9 @@ BLANKS = {
     "subject": "model 'm'",
     "pool": "a/b",
     "depth": 3,
+    "containers": 1,
+    "strings": 2,
+    "values": 3,
 }
 
 

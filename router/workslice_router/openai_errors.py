@@ -24,6 +24,7 @@ class Reason(StrEnum):
     # The request as a question to a model.
     INVALID_API_KEY = "invalid_api_key"
     INVALID_JSON = "invalid_json"
+    BODY_TOO_COMPLEX = "body_too_complex"
     INVALID_FIELD = "invalid_field"
     MISSING_MODEL = "missing_model"
     UNKNOWN_MODEL = "model_not_found"
@@ -82,6 +83,12 @@ ERRORS: Final[dict[Reason, ErrorKind]] = {
         401, _AUTHENTICATION, "{detail} Send a valid key in the header 'Authorization: Bearer KEY'."
     ),
     Reason.INVALID_JSON: ErrorKind(400, _INVALID, "The request's body is not a valid JSON object: {detail}."),
+    Reason.BODY_TOO_COMPLEX: ErrorKind(
+        400,
+        _INVALID,
+        "The request's JSON has more than {containers} objects and arrays, {strings} strings or {values} values: "
+        "split it into several requests.",
+    ),
     Reason.INVALID_FIELD: ErrorKind(400, _INVALID, "'{field}' must be {expected}."),
     Reason.MISSING_MODEL: ErrorKind(
         400, _INVALID, "The request names no model: set 'model' to one of the names that GET /v1/models lists."

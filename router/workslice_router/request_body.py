@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import jiter
 
+from workslice_router.json_structure import MOST_CONTAINERS, MOST_STRINGS, MOST_VALUES, has_too_many_parts
 from workslice_router.openai_errors import Reason, Refused, refusal
 
 CHAT: Final = "/v1/chat/completions"
@@ -45,8 +46,13 @@ def read_request_body(body: bytes, endpoint: str) -> RequestView:
     """Parse a body for one of the three endpoints.
 
     Raises:
-        Refused: not a JSON object in UTF-8, nested deeper than 200, a duplicate key, or a field that decisions need is of the wrong type.
+        Refused: not a JSON object in UTF-8, nested deeper than 200, a duplicate key, far too many parts, or a field that decisions
+            need is of the wrong type.
     """
+    if has_too_many_parts(body):
+        raise Refused(
+            refusal(Reason.BODY_TOO_COMPLEX, containers=MOST_CONTAINERS, strings=MOST_STRINGS, values=MOST_VALUES)
+        )
     try:
         parsed = jiter.from_json(body, allow_inf_nan=False, catch_duplicate_keys=True, cache_mode="keys")
     except ValueError as error:
