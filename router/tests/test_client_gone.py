@@ -1,17 +1,18 @@
 import asyncio
+from typing import Any
 
+import pytest
 from router_under_test import chat, pool, post, running_router, until
 from scripted_engine import (
-    HELLO,
     STREAM_HEAD,
     EngineRequest,
     Wire,
-    answers,
     chunk,
-    response,
     scripted_engine,
     token,
 )
+
+from workslice_router.engine_connection import EngineConnection, open_connection
 
 
 async def never(request: EngineRequest, wire: Wire) -> None:
@@ -64,20 +65,25 @@ async def test_a_client_that_leaves_the_queue_never_reaches_an_engine():
         assert len(engine.requests) == 1
 
 
-async def test_a_client_that_leaves_while_the_router_connects_sends_nothing_to_the_engine():
-    async with scripted_engine(answers(response(HELLO))) as engine, running_router(engine) as router:
-        async with router.client() as client:
-            await client.send(post(chat()))
-            connection = await first_connection(router.data_path.connections)
-            connection.abort()
+async def test_a_client_that_leaves_while_the_router_connects_sends_nothing_to_the_engine(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    connected = asyncio.Event()
+
+    async def slowly(*arguments: Any) -> EngineConnection:
+        await connected.wait()
+        return await open_connection(*arguments)
+
+    monkeypatch.setattr("workslice_router.attempt.open_connection", slowly)
+    async with scripted_engine() as engine, running_router(engine) as router, router.client() as client:
+        await client.send(post(chat()))
+        await until(lambda: router.admission.in_flight)
+        client.leave()
         await until(router.at_rest)
+        connected.set()
+        await until(lambda: len(router.data_path.idle) == 1, "the connection to be kept for the next request")
         assert (await router.ask()).status == 200
-        assert len(engine.requests) in (1, 2)
-
-
-async def first_connection(connections):  # type: ignore[no-untyped-def]
-    await until(lambda: connections)
-    return next(iter(connections))
+    assert (len(engine.requests), engine.opened) == (1, 1)
 
 
 async def test_a_client_that_stops_reading_is_cut_off_after_the_idle_timeout():

@@ -50,7 +50,7 @@ class DataPath:
         self.shutting_down = False
         """Every response says Connection: close."""
         self._tasks: set[asyncio.Task[None]] = set()
-        self._ids = random.SystemRandom()
+        self._ids = random.Random()  # unique, not secret
         self._attempts = count()
         self._next_key_check = 0.0
 

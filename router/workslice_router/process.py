@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import logging
 import random
 import resource
@@ -91,6 +92,9 @@ async def run(settings: Settings) -> int:
     )
     sweep = loop.create_task(data_path.sweep_for_ever())
     port, admin_port = (one.sockets[0].getsockname()[1] for one in (server, admin))
+    # What the imports made stays for ever: the collector must not look through it again in the middle of traffic.
+    gc.collect()
+    gc.freeze()
     log.info("serving", extra={"fields": {"port": port, "adminPort": admin_port, "name": settings.name}})
 
     number = await stop

@@ -1,0 +1,86 @@
+"""A vLLM whose answers cost next to nothing: prebuilt bytes, so that what a bench measures is the router.
+
+`"seed": N` in a request asks for a stream with N milliseconds between its tokens; without it a stream comes in one burst.
+"""
+
+import argparse
+import asyncio
+import json
+import re
+import socket
+from typing import Any, cast
+
+import httptools
+import uvloop
+
+BASE = {"id": "chatcmpl-0123456789abcdef", "created": 1700000000, "model": "tiny"}
+SEED = re.compile(rb'"seed": ?(\d+)')
+TOKENS = re.compile(rb'"max_tokens": ?(\d+)')
+
+
+def event(delta: dict[str, str]) -> bytes:
+    choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": None}
+    data = b"data: " + json.dumps({**BASE, "object": "chat.completion.chunk", "choices": [choice]}).encode() + b"\n\n"
+    return b"%x\r\n%s\r\n" % (len(data), data)
+
+
+def answer() -> bytes:
+    message = {"role": "assistant", "content": "hello " * 40}
+    usage = {"prompt_tokens": 120, "total_tokens": 160, "completion_tokens": 40}
+    choices = [{"index": 0, "message": message, "logprobs": None, "finish_reason": "stop"}]
+    body = json.dumps({**BASE, "object": "chat.completion", "choices": choices, "usage": usage}).encode()
+    head = b"HTTP/1.1 200 OK\r\nserver: uvicorn\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
+    return head % len(body) + body
+
+
+ANSWER = answer()
+HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n\r\n"
+FIRST, TOKEN = event({"role": "assistant", "content": ""}), event({"content": " hello"})
+END = b"e\r\ndata: [DONE]\n\n\r\n0\r\n\r\n"
+
+
+class Engine(asyncio.Protocol):
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)
+        transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.parser: Any = httptools.HttpRequestParser(self)
+        self.body = b""
+
+    def data_received(self, data: bytes) -> None:
+        self.parser.feed_data(data)
+
+    def on_body(self, data: bytes) -> None:
+        self.body += data
+
+    def on_message_complete(self) -> None:
+        body, self.body = self.body, b""
+        if b'"stream": true' not in body:
+            self.transport.write(ANSWER)
+            return
+        tokens, pause = int((TOKENS.search(body) or [b"", b"16"])[1]), SEED.search(body)
+        if pause is None:
+            self.transport.write(HEAD + FIRST + TOKEN * tokens + END)
+        else:
+            self.transport.write(HEAD + FIRST)
+            self.later(int(pause[1]) / 1000, tokens)
+
+    def later(self, pause: float, tokens: int) -> None:
+        asyncio.get_running_loop().call_later(pause, self.say, pause, tokens)
+
+    def say(self, pause: float, tokens: int) -> None:
+        if self.transport.is_closing():
+            return
+        self.transport.write(TOKEN if tokens else END)
+        if tokens:
+            self.later(pause, tokens - 1)
+
+
+async def main(port: int) -> None:
+    server = await asyncio.get_running_loop().create_server(Engine, "127.0.0.1", port, backlog=1024)
+    await server.serve_forever()
+
+
+if __name__ == "__main__":
+    arguments = argparse.ArgumentParser()
+    arguments.add_argument("--port", type=int, required=True)
+    uvloop.run(main(arguments.parse_args().port))
