@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-down test unit e2e lint generate verify images cluster-up cluster-down clean
+.PHONY: help setup demo demo-down test unit e2e lint generate verify images cluster-up cluster-down bench-router clean
 
 export UV_PYTHON_DOWNLOADS := never
 export WORKSLICE_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/workslice
@@ -50,6 +50,9 @@ lint: setup ## ruff, mypy --strict, import rules
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+bench-router: setup ## CPU of the router beside nginx's, in one run (CHECK=1 fails on a missed target)
+	$(BIN)/python bench/router
 
 generate: setup ## Write CRDs and reference pages from the code
 	$(BIN)/python crds/generate.py
