@@ -89,6 +89,8 @@ class Ticket:
     waiter: Waiter
     plan: Plan
     client: Client
+    excluded: Collection[str]
+    """Replicas that have failed this request already."""
 
     def cancel(self) -> None:
         """Leave the queue: the client is told nothing any more."""
@@ -166,7 +168,7 @@ class Admission:
                     return self._grant(plan, pool, replica, 0.0, now)
         for pool in order:
             if has_hope(pool, excluded):
-                return self._join(plan, pool, client, body_bytes, now)
+                return self._join(plan, pool, client, body_bytes, excluded, now)
         if excluded:
             raise Refused(refusal(Reason.ENGINE_UNREACHABLE, retry_after=1, model=plan.routes.name))
         raise Refused(no_replicas(plan))
@@ -226,7 +228,9 @@ class Admission:
         if self._queues:
             self._pump(pool)
 
-    def _join(self, plan: Plan, pool: Pool, client: Client, body_bytes: int, now: float) -> Ticket:
+    def _join(
+        self, plan: Plan, pool: Pool, client: Client, body_bytes: int, excluded: Collection[str], now: float
+    ) -> Ticket:
         queue, depth = pool.queue, pool.spec.queue_depth
         if len(queue) >= depth or self.queued_bytes + body_bytes > self._max_queued_bytes:
             pool.rejected += 1
@@ -235,7 +239,7 @@ class Admission:
                 refusal(Reason.QUEUE_FULL, retry_after=self._retry_after(pool), pool=pool.key, depth=len(queue))
             )
         waiter = Waiter(plan.chosen.priority, plan.arrived + pool.spec.queue_wait, now, body_bytes, plan.work)
-        ticket = waiter.item = Ticket(self, pool, waiter, plan, client)
+        ticket = waiter.item = Ticket(self, pool, waiter, plan, client, excluded)
         queue.push(waiter)
         self.queued_bytes += body_bytes
         self._queues[pool] = None
@@ -280,20 +284,27 @@ class Admission:
             replica = best_replica(pool, (), now)
             if replica is None:
                 break
-            ticket = self._next_for(pool)
+            ticket = self._next_for(pool, now)
             if ticket is None:
                 return
+            if ticket.excluded:
+                replica = best_replica(pool, _avoided(pool, ticket), now) or replica
             waited = now - ticket.waiter.enqueued
             self._observer.queued(pool.key, ticket.plan.chosen.name, waited)
             ticket.client.granted(self._grant(ticket.plan, pool, replica, waited, now))
         if pool.queue and not has_hope(pool, ()):
             self._place_again(pool)
 
-    def _next_for(self, pool: Pool) -> Ticket | None:
+    def _next_for(self, pool: Pool, now: float) -> Ticket | None:
         for source in (pool, *pool.siblings):
             if not source.queue:
                 continue
-            waiter = source.queue.pop(lambda one: source is pool or self._may_take(pool, one.item.plan))  # noqa: B023
+            waiter = source.queue.pop(
+                lambda one: (
+                    (source is pool or self._may_take(pool, one.item.plan))  # noqa: B023
+                    and (not one.item.excluded or best_replica(pool, _avoided(pool, one.item), now) is not None)
+                )
+            )
             if waiter is not None:
                 self.queued_bytes -= waiter.size
                 self._changed(source)
@@ -317,7 +328,9 @@ class Admission:
         """The pool can no longer serve those who wait for it: find them another, or say that there is none."""
         for ticket in self._take_all(pool):
             try:
-                placed = self.submit(ticket.plan, ticket.client, body_bytes=ticket.waiter.size)
+                placed = self.submit(
+                    ticket.plan, ticket.client, body_bytes=ticket.waiter.size, excluded=ticket.excluded
+                )
             except Refused as refused:
                 ticket.client.refused(refused.refusal)
                 continue
@@ -341,3 +354,8 @@ class Admission:
         """When a place is likely: the queue's own pace, or a quarter of its longest wait while nothing has finished yet."""
         wait = pool.queue.expected_wait()
         return min(_LONGEST_RETRY_AFTER, pool.spec.queue_wait / 4 if wait is None else wait)
+
+
+def _avoided(pool: Pool, ticket: Ticket) -> Collection[str]:
+    """Replicas that must not get the request again: those that have failed it, as long as there is hope for another one."""
+    return ticket.excluded if has_hope(pool, ticket.excluded) else ()
