@@ -163,6 +163,30 @@ async def test_a_client_that_reads_only_after_it_has_sent_everything_still_gets_
     assert answer.startswith(b"HTTP/1.1 413 ")
 
 
+async def test_bodies_beyond_what_a_router_may_hold_are_refused_and_the_smaller_ones_go_on(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr("workslice_router.data_path.MAX_HELD_BYTES", 3_000_000)
+    small = chat("s" * 1000)
+    async with (
+        scripted_engine() as engine,
+        running_router(engine) as router,
+        router.client() as first,
+        router.client() as second,
+        router.client() as third,
+    ):
+        await first.send(post(small)[:-1])
+        await second.send(post(b"x" * 2_000_000)[:-1])
+        await until(lambda: sum(one.held_bytes for one in router.data_path.connections) > 2_000_000)
+        await third.send(post(b"x" * 2_500_000)[:-1])
+        answer = await third.answer()
+        assert (answer.status, answer.headers["retry-after"], answer.error["code"]) == (503, "1", "router_busy")
+        await second.send(b"x")
+        assert (await second.answer()).status == 400
+        await first.send(small[-1:])
+        assert (await first.answer()).status == 200
+
+
 async def test_a_chunked_body_reaches_the_engine_with_its_length():
     head = post(b"", headers=["transfer-encoding: chunked"]).replace(b"content-length: 0\r\n", b"")
     body = chat()

@@ -138,6 +138,17 @@ async def test_an_idle_engine_connection_is_closed_before_the_engine_would_close
         await until(lambda: engine.closed, "the idle connection's end")
 
 
+async def test_the_body_is_forgotten_once_the_answer_has_begun():
+    async def behaviour(request: EngineRequest, wire: Wire) -> None:
+        wire.write(STREAM_HEAD + chunk(token("a")))
+
+    async with scripted_engine(behaviour) as engine, running_router(engine) as router, router.client() as client:
+        await client.send(post(chat("x" * 3000, stream=True)))
+        await client.head()
+        assert [connection.held_bytes for connection in router.data_path.connections] == [0]
+        client.leave()
+
+
 async def test_a_slow_client_stops_the_engine_and_gets_everything():
     event = token("x" * 60_000)
     sent = 0

@@ -21,7 +21,10 @@ log = logging.getLogger("workslice_router.data_path")
 
 
 class Owner(Protocol):
-    """Whose attempt it is; exactly one of these is called, once, unless the attempt is aborted before."""
+    """Whose attempt it is; exactly one of failed, cut and complete is called, once, unless the attempt is aborted before."""
+
+    def begun(self) -> None:
+        """The client gets the first piece now: there will be no further attempt."""
 
     def failed(self, failure: Failure) -> None:
         """It failed, and the client has seen nothing."""
@@ -107,14 +110,17 @@ class Attempt:
     async def _open(self, address: tuple[str, int]) -> None:
         try:
             connection = await open_connection(address, self._data_path.idle, self._data_path.settings.connect_timeout)
-        except OSError as error:
+        except (OSError, UnicodeError) as error:  # the latter from names that DNS cannot have
             if not self._over:
-                self._fail(Failure(Outcome.CONNECT_FAILED, f"cannot connect: {error.strerror or type(error).__name__}"))
+                said = error.strerror if isinstance(error, OSError) else None
+                self._fail(Failure(Outcome.CONNECT_FAILED, f"cannot connect: {said or type(error).__name__}"))
             return
         if self._over:  # the client has gone meanwhile; another request may use the connection
             self._data_path.idle.put(connection)
-        else:
+        elif connection.usable:
             self._send(connection)
+        else:
+            self._fail(Failure(Outcome.RESET, "the engine closed the connection at once"))
 
     def _send(self, connection: EngineConnection) -> None:
         self._engine = connection
@@ -202,7 +208,8 @@ class Attempt:
         if self._response.begun:
             self._response.write(data)
             return
-        self._request = (b"", b"")  # there will be no retry
+        self._request = (b"", b"")
+        self._owner.begun()
         headers = [*client_response_headers(self._headers), *self._own_headers]
         self._response.begin(self._status, headers, self._length, data)
 

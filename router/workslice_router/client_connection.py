@@ -206,6 +206,25 @@ class ClientConnection(asyncio.Protocol):
             self._transport.abort()
 
     @property
+    def held_bytes(self) -> int:
+        """Bytes of requests that this connection makes the router keep."""
+        reader = self._reader
+        held = self._held_bytes + sum(request.body_bytes for request in reader.ready)
+        if reader.phase is Phase.BODY and not reader.ended:
+            held += reader.request.body_bytes
+        return held + (self._exchange.held_bytes if self._exchange is not None else 0)
+
+    @property
+    def receiving(self) -> bool:
+        """A request is being read, and no other one of this connection is being answered."""
+        return self._exchange is None and not self._reader.ready and self._reader.phase is Phase.BODY
+
+    def refuse_body(self, reason: Refusal) -> None:
+        """Answer the request that is being read with `reason`."""
+        self._reader.refuse_and_end(reason)
+        self._answer_ready()
+
+    @property
     def idle(self) -> bool:
         """Nothing is being read or answered."""
         return self._exchange is None and not self._reader.ready and self._reader.phase is Phase.BETWEEN

@@ -12,8 +12,9 @@ from workslice_router.api_keys import ApiKeys
 from workslice_router.engine_connection import IdleConnections
 from workslice_router.estimate import Estimator
 from workslice_router.metrics import Metrics
+from workslice_router.openai_errors import Reason, refusal
 from workslice_router.routing_table import RoutingTable
-from workslice_router.settings import Settings
+from workslice_router.settings import MAX_HELD_BYTES, Settings
 
 if TYPE_CHECKING:
     from workslice_router.client_connection import ClientConnection
@@ -85,9 +86,24 @@ class DataPath:
             exchange.check_silence(now)
         for connection in tuple(self.connections):
             connection.check_deadline(now)
+        self._limit_held_bytes()
         if now >= self._next_key_check:
             self._next_key_check = now + _KEY_CHECK_SECONDS
             self.keys.reload_if_changed()
+
+    def _limit_held_bytes(self) -> None:
+        """Refuse the largest of the requests that are being read, when all together are too many bytes. Counted ten times a second
+        from what there is, so that no exit of a request can forget to count.
+        """
+        held = sum(connection.held_bytes for connection in self.connections)
+        if held <= MAX_HELD_BYTES:
+            return
+        receiving = [connection for connection in self.connections if connection.receiving]
+        for connection in sorted(receiving, key=lambda one: one.held_bytes, reverse=True):
+            held -= connection.held_bytes
+            connection.refuse_body(refusal(Reason.ROUTER_BUSY, retry_after=1))
+            if held <= MAX_HELD_BYTES:
+                break
 
     def close(self) -> None:
         """Reset every connection that is left."""

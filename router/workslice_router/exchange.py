@@ -136,6 +136,10 @@ class Exchange:
 
     # --- how an attempt ends ----------------------------------------------------------------------------------------------
 
+    def begun(self) -> None:
+        """There will be no other attempt: the body is no longer needed."""
+        self._body = b""
+
     def failed(self, failure: Failure) -> None:
         """The attempt failed and the client has seen nothing: another replica, or an error."""
         if failure.retryable and self._retries < MAX_RETRIES:
@@ -245,6 +249,11 @@ class Exchange:
             self.cut(Outcome.CLIENT_GONE, reason)
         else:
             self._refuse(reason)
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of the body, which is kept as long as another replica may have to be asked."""
+        return len(self._body)
 
     def check_silence(self, now: float) -> None:
         """Give up on an engine that is silent for too long; one that we do not read from is not silent."""

@@ -34,6 +34,7 @@ class Reason(StrEnum):
     QUEUE_FULL = "queue_full"
     QUEUE_TIMEOUT = "queue_timeout"
     NO_REPLICAS = "no_replicas"
+    ROUTER_BUSY = "router_busy"
     SHUTTING_DOWN = "shutting_down"
     # The engine failed.
     ENGINE_UNREACHABLE = "engine_unreachable"
@@ -115,6 +116,9 @@ ERRORS: Final[dict[Reason, ErrorKind]] = {
         503,
         _SERVER,
         "No replica of model '{model}' is ready to serve this request: retry later; 'kubectl get workspacepools -A' shows why.",
+    ),
+    Reason.ROUTER_BUSY: ErrorKind(
+        503, _SERVER, "This router holds as many bytes of requests as it may: retry after the time in Retry-After."
     ),
     Reason.SHUTTING_DOWN: ErrorKind(503, _SERVER, "This router is shutting down: retry, another one will answer."),
     Reason.ENGINE_UNREACHABLE: ErrorKind(

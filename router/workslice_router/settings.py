@@ -13,6 +13,8 @@ MAX_HEAD_BYTES: Final = 64 * 1024
 MAX_HEADERS: Final = 128
 MAX_PIPELINED_BYTES: Final = 64 * 1024
 """Held of requests that a client sends before the answer to the one before."""
+MAX_HELD_BYTES: Final = 384 * 1024 * 1024
+"""Of requests that are being read, wait or run, all together; the chart gives a router 1 GiB."""
 LOG_LEVELS: Final = ("debug", "info", "warning", "error")
 
 
