@@ -146,7 +146,7 @@ async def test_a_body_over_the_limit_is_answered_while_the_client_is_still_sendi
             assert "1000 bytes" in answer.error["message"]
         async with router.client() as client:
             await client.send(
-                b"POST /v1/completions HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n" + chunk(b"x" * 2000)
+                b"POST /v1/completions HTTP/1.1\r\nhost: r\r\ntransfer-encoding: chunked\r\n\r\n" + chunk(b"x" * 2000)
             )
             assert (await client.answer()).status == 413
     assert not engine.requests

@@ -21,7 +21,7 @@ UPGRADE = (
 )
 UPGRADE_CHUNKED = UPGRADE.replace(b"content-length: 5", b"transfer-encoding: chunked")[:-5] + b"5\r\nhello\r\n0\r\n\r\n"
 OLD = b"POST /v1/completions HTTP/1.0\r\ncontent-length: 2\r\n\r\nhi"
-LAST = b"POST /v1/completions HTTP/1.1\r\nconnection: close\r\ncontent-length: 2\r\n\r\nhi"
+LAST = b"POST /v1/completions HTTP/1.1\r\nhost: r\r\nconnection: close\r\ncontent-length: 2\r\n\r\nhi"
 UNKNOWN = b"POST /sleep HTTP/1.1\r\ncontent-length: 4\r\n\r\nbody"
 
 
@@ -115,6 +115,13 @@ REFUSED = {
     "strange expectation": (b"POST %s HTTP/1.1\r\nexpect: 200-ok\r\ncontent-length: 0\r\n\r\n", 417),
     "too many headers": (b"POST %s HTTP/1.1\r\n" + b"x: 1\r\n" * 200 + b"content-length: 0\r\n\r\n", 431),
     "head too large": (b"POST %s HTTP/1.1\r\nx: " + b"y" * 70_000 + b"\r\ncontent-length: 0\r\n\r\n", 431),
+    "no host": (b"POST %s HTTP/1.1\r\ncontent-length: 0\r\n\r\n", 400),
+    "two hosts": (b"POST %s HTTP/1.1\r\nhost: a\r\nhost: a\r\ncontent-length: 0\r\n\r\n", 400),
+    "two hosts in HTTP/1.0": (b"POST %s HTTP/1.0\r\nhost: a\r\nhost: b\r\n\r\n", 400),
+    "trailing chunk length": (
+        b"POST %s HTTP/1.1\r\nhost: r\r\ntransfer-encoding: chunked\r\n\r\n0\r\ncontent-length: 5\r\n\r\n",
+        400,
+    ),
     "tunnel": (b"CONNECT engine:8000 HTTP/1.1\r\nhost: %s\r\n\r\n", 400),
 }
 
@@ -181,7 +188,7 @@ def test_endless_pipelining_ends():
 
 
 def test_a_client_that_expects_to_be_told_is_told_to_go_on():
-    reader = read([b"POST /v1/completions HTTP/1.1\r\nexpect: 100-continue\r\ncontent-length: 2\r\n\r\n"])
+    reader = read([b"POST /v1/completions HTTP/1.1\r\nhost: r\r\nexpect: 100-continue\r\ncontent-length: 2\r\n\r\n"])
     assert reader.continue_due
     reader.feed(b"hi", 0.0)
     assert not reader.continue_due

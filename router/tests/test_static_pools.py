@@ -73,6 +73,7 @@ def test_a_second_reading_replaces_the_first(tmp_path: Path) -> None:
         ("profileRef: {name: small}", "profileRef: {name: large}", "has: small"),
         ('"127.0.0.1:8001"', '"127.0.0.1"', "must be written host:port"),
         ('"127.0.0.1:8001"', '"127.0.0.1:99999"', "must be written host:port"),
+        ('"127.0.0.1:8001"', '"127.0.0.1\\nx: y:80"', "must be written host:port"),
         ('["127.0.0.1:8001", "[::1]:8002"]', "[]", "pools[0].replicas"),
         ("name: small\n    spec", "name: small\n    spek", "profiles[0]"),
         ("maxWait: 1m30s", "maxWait: soon", "pools[0].spec.queue.maxWait"),

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from workslice_router.forwarded_headers import Headers, connection_header, response_head
+from workslice_router.forwarded_headers import NO_BODY, Headers, connection_header, response_head
 from workslice_router.incoming_request import IncomingRequest
 
 if TYPE_CHECKING:
@@ -27,7 +27,9 @@ class ClientResponse:
         self.begun = True
         self._keep_alive = self._client.stays_open(self._request)
         framing: Headers = []
-        if length is not None:
+        if status in NO_BODY:
+            first = b""
+        elif length is not None:
             framing.append((b"content-length", b"%d" % length))
         elif self._request.version == "1.1":
             self._chunked = True

@@ -6,12 +6,13 @@ from typing import Any, Final, Protocol, cast
 
 import httptools
 
-from workslice_router.forwarded_headers import Headers
+from workslice_router.forwarded_headers import NO_BODY, Headers
 
 _LARGEST_HEAD: Final = 64 * 1024
-_NO_CONTENT: Final = 204
-_NOT_MODIFIED: Final = 304
+_FIRST_STATUS: Final = 100
+_SWITCHING_PROTOCOLS: Final = 101
 _FIRST_FINAL_STATUS: Final = 200
+_LAST_STATUS: Final = 599
 
 
 class ResponseReader(Protocol):
@@ -45,6 +46,7 @@ class EngineConnection(asyncio.Protocol):
         "_reader",
         "_status",
         "_transport",
+        "_unacceptable",
         "_until_close",
         "address",
         "idle",
@@ -69,6 +71,7 @@ class EngineConnection(asyncio.Protocol):
         self._head_bytes = 0
         self._head_complete = self._complete = self._keep_alive = self._until_close = False
         self._status = 0
+        self._unacceptable = ""
         self._body_parts: list[bytes] = []
 
     @property
@@ -139,6 +142,8 @@ class EngineConnection(asyncio.Protocol):
             self._pass_on(broken)
             return
         self._head_bytes += len(data)
+        if self._unacceptable:
+            broken = f"not an answer that HTTP/1.1 allows: {self._unacceptable}"
         if not broken and self._head_bytes > _LARGEST_HEAD:
             broken = "the response head is too large"
         if broken:
@@ -198,6 +203,13 @@ class EngineConnection(asyncio.Protocol):
         if self._complete:
             return
         status = self._parser.get_status_code()
+        codings = [value.strip().lower() for name, value in self._head if name == b"transfer-encoding"]
+        if not _FIRST_STATUS <= status <= _LAST_STATUS or status == _SWITCHING_PROTOCOLS:
+            self._unacceptable = f"status {status}"
+            return
+        if codings not in ([], [b"chunked"]):
+            self._unacceptable = "a Transfer-Encoding other than chunked"
+            return
         if status < _FIRST_FINAL_STATUS:
             self._head = []
             return
@@ -205,8 +217,8 @@ class EngineConnection(asyncio.Protocol):
         self._status = status
         # Only valid inside the callbacks: after feed_data it says False.
         self._keep_alive = self._parser.should_keep_alive()
-        self._until_close = status not in (_NO_CONTENT, _NOT_MODIFIED) and not any(
-            name in (b"content-length", b"transfer-encoding") for name, _ in self._head
+        self._until_close = not (
+            codings or status in NO_BODY or any(name == b"content-length" for name, _ in self._head)
         )
 
     def on_body(self, data: bytes) -> None:

@@ -7,6 +7,8 @@ from typing import Final
 
 Headers = list[tuple[bytes, bytes]]
 """Names in lower case, values as received, in order."""
+NO_BODY: Final = frozenset({204, 304})
+"""Statuses of responses that have no body, and so no length either."""
 
 _HOP_BY_HOP: Final = frozenset(
     (

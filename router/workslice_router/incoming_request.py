@@ -85,3 +85,6 @@ def check_head(request: IncomingRequest, keys: ApiKeys, max_body_bytes: int) -> 
         raise Refused(refusal(Reason.EXPECTATION_FAILED))
     if (request.declared_body_bytes or 0) > max_body_bytes:
         raise Refused(refusal(Reason.BODY_TOO_LARGE, limit=max_body_bytes))
+    hosts = sum(name == b"host" for name, _ in request.headers)
+    if hosts > 1 or (hosts == 0 and request.version == "1.1"):
+        raise Refused(refusal(Reason.MALFORMED_REQUEST, detail="a request has one Host header"))

@@ -1,5 +1,6 @@
 """Pools from a YAML file, for use without Kubernetes: the same specs as the API's objects, plus the replicas' addresses."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,8 @@ from workslice_router.routing_table import PoolSpec, ReplicaSpec, RoutingTable
 
 DEFAULT_NAMESPACE: Final = "default"
 _MOST_PROBLEMS_SHOWN: Final = 10
+_HOST: Final = re.compile(r"[0-9A-Za-z:._-]+(%[0-9A-Za-z._-]+)?\Z")
+"""A name or an IP address; an IPv6 address may have a zone."""
 
 
 class StaticPoolsError(Exception):
@@ -117,7 +120,7 @@ def _replica(path: Path, key: str, address: str) -> ReplicaSpec:
     host, separator, port = address.rpartition(":")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
-    if not separator or not host or not port.isdecimal() or not 0 < int(port) < 65536:
+    if not separator or not _HOST.match(host) or not port.isdecimal() or not 0 < int(port) < 65536:
         raise StaticPoolsError(f"{path}: replica '{address}' of pool {key} must be written host:port")
     return ReplicaSpec(uid=address, host=host, port=int(port))
 
