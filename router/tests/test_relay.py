@@ -145,7 +145,7 @@ async def test_the_body_is_forgotten_once_the_answer_has_begun():
     async with scripted_engine(behaviour) as engine, running_router(engine) as router, router.client() as client:
         await client.send(post(chat("x" * 3000, stream=True)))
         await client.head()
-        assert [connection.held_bytes for connection in router.data_path.connections] == [0]
+        assert [exchange.held_bytes for exchange in router.data_path.exchanges] == [0]
         client.leave()
 
 

@@ -87,8 +87,11 @@ class ClientConnection(asyncio.Protocol):
         reader = self._reader
         if self._exchange is None and not reader.ready:
             reader.feed(data, self._now())
+            if reader.phase is Phase.BODY:
+                self.data_path.holding.add(self)
             self._answer_ready()
         elif not reader.ended:
+            self.data_path.holding.add(self)
             self._held.append(data)
             self._held_bytes += len(data)
             if self._held_bytes > MAX_PIPELINED_BYTES:
@@ -207,12 +210,12 @@ class ClientConnection(asyncio.Protocol):
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of requests that this connection makes the router keep."""
+        """Bytes of requests kept here that no exchange has yet."""
         reader = self._reader
+        if self.closed:
+            return 0
         held = self._held_bytes + sum(request.body_bytes for request in reader.ready)
-        if reader.phase is Phase.BODY and not reader.ended:
-            held += reader.request.body_bytes
-        return held + (self._exchange.held_bytes if self._exchange is not None else 0)
+        return held + (reader.request.body_bytes if reader.phase is Phase.BODY and not reader.ended else 0)
 
     @property
     def receiving(self) -> bool:

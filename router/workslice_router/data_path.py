@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from workslice_router.exchange import Exchange
 
 SWEEP_SECONDS: Final = 0.1
+_SWEEPS_PER_ROUND: Final = 10
+_SMALL_ROUND: Final = 256
 _KEY_CHECK_SECONDS: Final = 2.0
 
 log = logging.getLogger("workslice_router.data_path")
@@ -48,12 +50,15 @@ class DataPath:
         self.idle = IdleConnections()
         self.connections: set[ClientConnection] = set()
         self.exchanges: set[Exchange] = set()
+        self.holding: set[ClientConnection] = set()
+        """Connections that may hold a piece of a request; those that no longer do are removed by the sweep."""
         self.shutting_down = False
         """Every response says Connection: close."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._ids = random.Random()  # unique, not secret
         self._attempts = count()
         self._next_key_check = 0.0
+        self._unchecked: list[ClientConnection] = []
 
     def new_request_id(self) -> bytes:
         """An id for a request whose client sent none."""
@@ -84,21 +89,31 @@ class DataPath:
         self.idle.close_old()
         for exchange in tuple(self.exchanges):
             exchange.check_silence(now)
-        for connection in tuple(self.connections):
-            connection.check_deadline(now)
+        self._check_connections(now)
         self._limit_held_bytes()
         if now >= self._next_key_check:
             self._next_key_check = now + _KEY_CHECK_SECONDS
             self.keys.reload_if_changed()
 
+    def _check_connections(self, now: float) -> None:
+        """Check the deadlines of some connections; each has its turn within a second, however many there are."""
+        if not self._unchecked:
+            self._unchecked = list(self.connections)
+        size = max(_SMALL_ROUND, len(self.connections) // _SWEEPS_PER_ROUND)
+        turn, self._unchecked = self._unchecked[:size], self._unchecked[size:]
+        for connection in turn:
+            connection.check_deadline(now)
+
     def _limit_held_bytes(self) -> None:
         """Refuse the largest of the requests that are being read, when all together are too many bytes. Counted ten times a second
         from what there is, so that no exit of a request can forget to count.
         """
-        held = sum(connection.held_bytes for connection in self.connections)
+        self.holding = {connection for connection in self.holding if connection.held_bytes}
+        held = sum(connection.held_bytes for connection in self.holding)
+        held += sum(exchange.held_bytes for exchange in self.exchanges)
         if held <= MAX_HELD_BYTES:
             return
-        receiving = [connection for connection in self.connections if connection.receiving]
+        receiving = [connection for connection in self.holding if connection.receiving]
         for connection in sorted(receiving, key=lambda one: one.held_bytes, reverse=True):
             held -= connection.held_bytes
             connection.refuse_body(refusal(Reason.ROUTER_BUSY, retry_after=1))
