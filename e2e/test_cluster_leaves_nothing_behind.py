@@ -8,6 +8,7 @@ import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ SHARED_GROUP = "workslice-0"
 
 pytestmark = pytest.mark.e2e
 
-POD = {
+POD: dict[str, Any] = {
     "apiVersion": "v1",
     "kind": "Pod",
     "metadata": {"name": "sleeper"},
@@ -96,10 +97,53 @@ def test_a_cluster_with_a_running_pod_is_gone_after_down(cluster: SecondCluster)
     assert_nothing_is_left(cluster, before)
 
 
+def test_a_cluster_with_a_second_node_is_gone_after_down(cluster: SecondCluster) -> None:
+    before = host_snapshot()
+    cluster.run("up")
+    cluster.run("node", "add", "second")
+    cluster.run("kubectl", "apply", "-f", "-", stdin=json.dumps(on_node(POD, "second")))
+    cluster.run("kubectl", "wait", "--for=condition=Ready", "pod/sleeper", "--timeout=60s")
+    during = host_snapshot()
+    assert any("/second/kubepods" in group for group in during["control groups"])
+    assert cluster.remember_namespaces() == 2
+
+    cluster.run("down")
+
+    assert_nothing_is_left(cluster, before)
+
+
+def test_a_removed_node_is_gone_with_its_pods(cluster: SecondCluster) -> None:
+    cluster.run("up")
+    before, running = host_snapshot(), processes_left(cluster)
+    cluster.run("node", "add", "second")
+    cluster.run("kubectl", "apply", "-f", "-", stdin=json.dumps(on_node(POD, "second")))
+    cluster.run("kubectl", "wait", "--for=condition=Ready", "pod/sleeper", "--timeout=60s")
+    assert any("@second" in read(folder / "environ") for _, folder in process_folders())
+
+    cluster.run("node", "remove", "second")
+
+    assert cluster.run("kubectl", "get", "nodes", "-o", "name").split() == ["node/workslice-7-node"]
+    assert processes_left(cluster) == running
+    after = host_snapshot()
+    assert {what: after[what] - before[what] for what in before} == {what: set() for what in before}
+    assert list((cluster.state / "nodes").iterdir()) == []
+
+
+def test_a_node_whose_start_was_killed_is_cleaned_by_down(cluster: SecondCluster) -> None:
+    before = host_snapshot()
+    cluster.run("up")
+    kill_at(cluster, "starting kubelet@second", "node", "add", "second")
+    cluster.remember_namespaces()
+
+    cluster.run("down")
+
+    assert_nothing_is_left(cluster, before)
+
+
 @pytest.mark.parametrize("line", ["namespaces, control groups", "starting etcd", "starting kubelet"])
 def test_a_start_that_was_killed_is_cleaned_by_down(cluster: SecondCluster, line: str) -> None:
     before = host_snapshot()
-    kill_up_at(cluster, line)
+    kill_at(cluster, line, "up")
     cluster.remember_namespaces()
 
     cluster.run("down")
@@ -109,7 +153,7 @@ def test_a_start_that_was_killed_is_cleaned_by_down(cluster: SecondCluster, line
 
 def test_after_a_killed_start_two_more_at_once_make_one_cluster(cluster: SecondCluster) -> None:
     before = host_snapshot()
-    kill_up_at(cluster, "namespaces, control groups")
+    kill_at(cluster, "namespaces, control groups", "up")
 
     with cluster.start("up") as first, cluster.start("up") as second:
         outputs = first.communicate(timeout=300)[0], second.communicate(timeout=300)[0]
@@ -128,8 +172,13 @@ def test_down_without_a_cluster_is_no_error(cluster: SecondCluster) -> None:
     assert {what: host_snapshot()[what] - before[what] for what in before} == {what: set() for what in before}
 
 
-def kill_up_at(cluster: SecondCluster, line: str) -> None:
-    with cluster.start("up") as process:
+def on_node(pod: dict[str, Any], node: str) -> dict[str, Any]:
+    """The pod, bound to a node."""
+    return pod | {"spec": pod["spec"] | {"nodeName": node}}
+
+
+def kill_at(cluster: SecondCluster, line: str, *words: str) -> None:
+    with cluster.start(*words) as process:
         assert process.stdout is not None
         said = []
         for text in process.stdout:
@@ -137,4 +186,4 @@ def kill_up_at(cluster: SecondCluster, line: str) -> None:
             if line in text:
                 process.kill()
                 return
-        pytest.fail(f"`up` never said {line!r} but {said}")
+        pytest.fail(f"`{' '.join(words)}` never said {line!r} but {said}")

@@ -27,27 +27,70 @@ def pids(status: str) -> dict[str, int]:
     return {name: int(pid) for name, pid in re.findall(r"^(\S+) +well \(PID (\d+)\)$", status, re.MULTILINE)}
 
 
-def wait_for_status(cluster: SecondCluster, text: str, seconds: float = 15) -> None:
+def status(cluster: SecondCluster) -> tuple[int, str]:
+    """The exit status of `status`, which is 0 when all is well, and what it prints."""
+    with cluster.start("status") as process:
+        report, _ = process.communicate(timeout=60)
+    return process.returncode, report
+
+
+def status_of_ill(cluster: SecondCluster) -> str:
+    code, report = status(cluster)
+    assert code == 1, report
+    return report
+
+
+def wait_until_well(cluster: SecondCluster, seconds: float = 30) -> str:
     deadline = time.monotonic() + seconds
-    while text not in (status := cluster.run("status")):
-        assert time.monotonic() < deadline, f"the status never said {text!r}:\n{status}"
+    while True:
+        code, report = status(cluster)
+        if code == 0:
+            return report
+        assert time.monotonic() < deadline, report
         time.sleep(0.5)
 
 
-@pytest.mark.parametrize("victim", ["etcd", "kube-apiserver", "kubelet", "device-plugin", "containerd", "coredns"])
+def wait_for_status(cluster: SecondCluster, text: str, seconds: float = 15) -> None:
+    deadline = time.monotonic() + seconds
+    while text not in (report := status(cluster)[1]):
+        assert time.monotonic() < deadline, f"the status never said {text!r}:\n{report}"
+        time.sleep(0.5)
+
+
+@pytest.mark.parametrize("victim", ["etcd", "kube-apiserver", "kubelet", "device-plugin", "containerd", "kube-router"])
 def test_a_killed_daemon_is_reported_and_started_again_alone(cluster: SecondCluster, victim: str) -> None:
     before = pids(cluster.run("status"))
     os.kill(before[victim], signal.SIGKILL)
 
-    with cluster.start("status") as process:
-        report, _ = process.communicate(timeout=60)
-    assert process.returncode == 1
+    report = status_of_ill(cluster)
     assert re.search(rf"^{victim} +dead: `up` starts it again", report, re.MULTILINE), report
 
     cluster.run("up")
     after = pids(cluster.run("status"))
     assert after.keys() == before.keys()
     assert {name for name in before if before[name] != after[name]} == {victim}
+
+
+@pytest.mark.parametrize("victim", ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet"])
+def test_a_component_can_be_stopped_for_as_long_as_one_wants_and_started_again_alone(
+    cluster: SecondCluster, victim: str
+) -> None:
+    before = pids(cluster.run("status"))
+    cluster.run("stop", victim)
+    assert victim not in pids(status_of_ill(cluster))
+    cluster.run("stop", victim)  # it is stopped already
+
+    cluster.run("start", victim)
+
+    after = pids(wait_until_well(cluster))
+    assert {name for name in before if before[name] != after.get(name)} == {victim}
+
+
+def test_an_unknown_component_is_not_stopped_but_the_known_ones_named(cluster: SecondCluster) -> None:
+    with cluster.start("stop", "etc") as process:
+        output, _ = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "there is no component 'etc'; the components are etcd, kube-apiserver" in output
 
 
 def test_the_device_plugin_serves_a_restarted_kubelet(cluster: SecondCluster) -> None:

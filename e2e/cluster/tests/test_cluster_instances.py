@@ -9,6 +9,7 @@ import pytest
 from workslice_cluster import instance
 from workslice_cluster.cluster_error import ClusterError
 from workslice_cluster.instance import MOST_INSTANCES, Instance
+from workslice_cluster.node import first
 
 ALL = [Instance(number, Path("/cache"), Path(f"/cache/cluster-{number}")) for number in range(MOST_INSTANCES)]
 
@@ -19,8 +20,8 @@ def networks(one: Instance) -> list[ipaddress.IPv4Network]:
 
 
 def test_no_two_instances_share_an_address() -> None:
-    for first, second in combinations(ALL, 2):
-        assert not any(a.overlaps(b) for a in networks(first) for b in networks(second))
+    for one, other in combinations(ALL, 2):
+        assert not any(a.overlaps(b) for a in networks(one) for b in networks(other))
 
 
 def test_no_two_instances_share_a_name() -> None:
@@ -33,7 +34,7 @@ def test_the_networks_of_one_instance_are_apart_and_hold_its_addresses(one: Inst
     assert not any(a.overlaps(b) for a, b in combinations(networks(one), 2))
     assert ipaddress.ip_address(one.node_address) in ipaddress.ip_network(one.node_network)
     assert ipaddress.ip_address(one.dns_service_address) in ipaddress.ip_network(one.service_network)
-    assert ipaddress.ip_network(one.node_pod_network).subnet_of(ipaddress.ip_network(one.pod_network))
+    assert ipaddress.ip_network(first(one).pod_network).subnet_of(ipaddress.ip_network(one.pod_network))
 
 
 @pytest.mark.parametrize("one", ALL)

@@ -7,6 +7,7 @@ from workslice_cluster.control_groups import existing, hierarchies
 from workslice_cluster.instance import Instance
 from workslice_cluster.leftovers import mounts_below
 from workslice_cluster.network import conflicting_routes
+from workslice_cluster.node import Node, first
 from workslice_cluster.processes import COMPONENT_MARK, Process, component
 
 ONE = Instance(0, Path("/cache"), Path("/cache/cluster"))
@@ -58,6 +59,14 @@ def test_a_child_that_inherited_the_mark_is_not_taken_for_the_daemon() -> None:
 
 
 def test_settings_of_the_whole_machine_are_covered_by_files() -> None:
-    text = mounts.script(ONE)
+    text = mounts.script(first(ONE))
     for setting in ("vm/overcommit_memory", "kernel/panic", "kernel/panic_on_oops"):
         assert f"mount --bind /run/kernel-settings/{setting.replace('/', '.')} /proc/sys/{setting}" in text
+
+
+def test_an_added_node_lets_go_of_what_the_first_one_mounted_before_it_mounts_its_own() -> None:
+    lines = mounts.script(Node(ONE, 1, "second")).splitlines()
+    for path in ("/run", *mounts.DATA_FOLDERS):
+        assert lines.index(f"umount --recursive --lazy {path}") < next(
+            place for place, line in enumerate(lines) if line.startswith("mount ") and line.endswith(f" {path}")
+        )

@@ -5,11 +5,22 @@ import os
 import sys
 from pathlib import Path
 
-from workslice_cluster import device_health, image_import, inventory, leftovers, namespaces
+from workslice_cluster import (
+    added_node,
+    components,
+    daemons,
+    device_health,
+    image_import,
+    inventory,
+    leftovers,
+    namespaces,
+    node_link,
+)
 from workslice_cluster.bring_up import bring_up
 from workslice_cluster.cluster_error import ClusterError
 from workslice_cluster.cluster_lock import cluster_lock
 from workslice_cluster.instance import Instance, from_environment
+from workslice_cluster.node import added, find_added, first, next_node
 from workslice_cluster.prepare import prepare
 from workslice_cluster.progress import say, step
 from workslice_cluster.status_report import status_report
@@ -40,10 +51,29 @@ def _parser() -> argparse.ArgumentParser:
     health = commands.add_parser("health", help="make a device fail or recover")
     health.add_argument("device", metavar="DEVICE_ID")
     health.add_argument("state", choices=[device_health.HEALTHY, device_health.UNHEALTHY])
+    stop = commands.add_parser("stop", help="end one component at once, as a crash does; its name is in `status`")
+    start = commands.add_parser("start", help="start one component that was stopped, and wait until it is well")
+    for parser_of_component in (stop, start):
+        parser_of_component.add_argument("component", metavar="COMPONENT")
+    _add_node_commands(commands.add_parser("node", help="add, remove, cut off or heal further nodes"))
     for tool in ("kubectl", "helm"):
         passed = commands.add_parser(tool, help=f"run {tool} against the cluster", add_help=False, prefix_chars="\0")
         passed.add_argument("words", nargs=argparse.REMAINDER)
     return parser
+
+
+def _add_node_commands(parser: argparse.ArgumentParser) -> None:
+    commands = parser.add_subparsers(dest="node_command", required=True)
+    for name, help_text in {
+        "add": "add a node, or mend it, and return when it takes pods",
+        "remove": "take an added node away at once, as a loss of power does, and delete it from Kubernetes",
+        "cut": "cut the network link of an added node",
+        "heal": "heal the link",
+    }.items():
+        command = commands.add_parser(name, help=help_text)
+        command.add_argument("name", metavar="NAME")
+        if name == "add":
+            command.add_argument("--inventory", type=Path, metavar="FILE", help="JSON with the GPUs of the node")
 
 
 def _run(arguments: argparse.Namespace, instance: Instance) -> int:
@@ -52,27 +82,30 @@ def _run(arguments: argparse.Namespace, instance: Instance) -> int:
             prepare(instance.cache)
             say("everything is there")
         case "up":
-            wanted = inventory.DEFAULT
-            if arguments.inventory:
-                wanted = inventory.from_file(arguments.inventory)
             with cluster_lock(instance):
-                bring_up(instance, prepare(instance.cache), wanted)
+                bring_up(instance, prepare(instance.cache), _inventory(arguments))
         case "down":
             with cluster_lock(instance), step("stopping the cluster"):
                 leftovers.remove(instance)
         case "status":
-            init = _init(instance)
-            well, text = status_report(instance, init, prepare(instance.cache))
+            _init(instance)
+            well, text = status_report(instance, prepare(instance.cache))
             print(text)
             return 0 if well else 1
         case "load":
-            init = _init(instance)
+            inits = [_init(instance), *filter(None, map(namespaces.find_init, added(instance)))]
             for archive in arguments.archives:
                 with step(f"loading {archive}"):
-                    for name in image_import.load(init, archive):
+                    for name in {name: None for init in inits for name in image_import.load(init, archive)}:
                         say(f"  {name}")
         case "health":
             device_health.write(instance.state, arguments.device, arguments.state)
+        case "stop" | "start":
+            with cluster_lock(instance):
+                _stop_or_start(instance, arguments)
+        case "node":
+            with cluster_lock(instance):
+                _change_node(instance, arguments)
         case tool:
             _init(instance)
             program = getattr(prepare(instance.cache), tool)
@@ -82,8 +115,39 @@ def _run(arguments: argparse.Namespace, instance: Instance) -> int:
     return 0
 
 
+def _stop_or_start(instance: Instance, arguments: argparse.Namespace) -> None:
+    _init(instance)
+    parts = prepare(instance.cache)
+    component = components.find(instance, parts.binaries, arguments.component)
+    if arguments.command == "stop":
+        daemons.stop(component)
+        return
+    init = namespaces.find_init(component.node)
+    if init is None:
+        raise ClusterError(f"node {component.node.name} is lost: run `node add {component.node.name}`")
+    daemons.ensure(component, init, parts)
+
+
+def _change_node(instance: Instance, arguments: argparse.Namespace) -> None:
+    init, name = _init(instance), arguments.name
+    match arguments.node_command:
+        case "add":
+            node = next_node(instance, name)
+            added_node.add(node, init, prepare(instance.cache), _inventory(arguments))
+        case "remove":
+            added_node.remove(find_added(instance, name), init, prepare(instance.cache))
+        case "cut":
+            node_link.set_state(find_added(instance, name), init, "down")
+        case "heal":
+            node_link.set_state(find_added(instance, name), init, "up")
+
+
+def _inventory(arguments: argparse.Namespace) -> inventory.Inventory:
+    return inventory.from_file(arguments.inventory) if arguments.inventory else inventory.DEFAULT
+
+
 def _init(instance: Instance) -> int:
-    init = namespaces.find_init(instance.state)
+    init = namespaces.find_init(first(instance))
     if init is None:
         raise ClusterError("the cluster is not up: run `python -m workslice_cluster up`")
     return init

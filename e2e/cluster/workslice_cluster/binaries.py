@@ -51,6 +51,7 @@ TABLE = (
     ),
     Module("etcd", {"etcd": "go.etcd.io/etcd/server/v3"}),
     Module("coredns", {"coredns": "."}),
+    Module("kube-router", {"kube-router": "github.com/cloudnativelabs/kube-router/v2/cmd/kube-router"}),
     Module("pause", {"pause": "."}),
 )
 

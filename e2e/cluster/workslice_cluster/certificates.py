@@ -6,8 +6,11 @@ from pathlib import Path
 
 from workslice_cluster.commands import run
 from workslice_cluster.instance import Instance
+from workslice_cluster.node import Node, first
 
 DAYS = 3650
+_NEW_KEY = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
+_FAILURE = "certificates could not be made"
 
 
 @dataclass(frozen=True)
@@ -38,7 +41,6 @@ def table(instance: Instance) -> tuple[Certificate, ...]:
         ),
         *(f"IP:{ip}" for ip in ("127.0.0.1", instance.node_address, instance.kubernetes_service_address)),
     )
-    node = instance.node_name
     return (
         Certificate("kube-apiserver", "/CN=kube-apiserver", ("serverAuth",), api_names),
         Certificate("kube-apiserver-to-kubelet", "/O=system:masters/CN=kube-apiserver-to-kubelet"),
@@ -47,37 +49,45 @@ def table(instance: Instance) -> tuple[Certificate, ...]:
         Certificate("kube-scheduler", "/CN=system:kube-scheduler"),
         Certificate("kube-proxy", "/CN=system:kube-proxy"),
         Certificate("coredns", "/CN=system:coredns"),
-        Certificate(
-            "kubelet",
-            f"/O=system:nodes/CN=system:node:{node}",
-            ("clientAuth", "serverAuth"),
-            (f"DNS:{node}", f"IP:{instance.node_address}"),
-        ),
+        Certificate("kube-router", "/CN=system:kube-router"),
+        of_kubelet(first(instance)),
     )
 
 
-def create(instance: Instance) -> None:
-    """Write authority, service account keys and certificates into the state folder.
+def of_kubelet(node: Node) -> Certificate:
+    """Return the certificate of a node's kubelet, by which the API server knows the node."""
+    subject = f"/O=system:nodes/CN=system:node:{node.name}"
+    return Certificate(
+        node.own("kubelet"), subject, ("clientAuth", "serverAuth"), (f"DNS:{node.name}", f"IP:{node.address}")
+    )
 
-    Only for a cluster that does not run: the API server reloads changed files, and clients would no longer trust it.
+
+def create_authority(instance: Instance) -> None:
+    """Write certificate authority and service account keys into the state folder.
+
+    Only for a cluster that does not run: its clients would no longer trust each other.
     """
     folder = instance.pki
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    failure = "certificates could not be made"
-    key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
-    ca, ca_key = folder / "ca.crt", folder / "ca.key"
+    authority = ("openssl", "req", "-x509", *_NEW_KEY, "-keyout", folder / "ca.key", "-out", folder / "ca.crt")
     usage = ("-addext", "keyUsage=critical,keyCertSign,digitalSignature")
-    authority = ("openssl", "req", "-x509", *key, "-keyout", ca_key, "-out", ca, "-days", DAYS)
-    run([*authority, "-subj", "/CN=workslice-cluster", *usage], failure=failure)
+    run([*authority, "-days", DAYS, "-subj", "/CN=workslice-cluster", *usage], failure=_FAILURE)
     account, account_public = folder / "service-account.key", folder / "service-account.pub"
-    run(["openssl", "genrsa", "-out", account, "2048"], failure=failure)
-    run(["openssl", "rsa", "-in", account, "-pubout", "-out", account_public], failure=failure)
-    for certificate in table(instance):
-        with tempfile.TemporaryDirectory(dir=folder) as scratch:
-            request, extensions = Path(scratch, "request"), Path(scratch, "extensions")
-            extensions.write_text(certificate.extensions)
-            own_key, own = folder / f"{certificate.name}.key", folder / f"{certificate.name}.crt"
-            ask = ("openssl", "req", "-new", *key, "-keyout", own_key, "-out", request)
-            run([*ask, "-subj", certificate.subject], failure=failure)
-            sign = ("openssl", "x509", "-req", "-in", request, "-CA", ca, "-CAkey", ca_key, "-CAcreateserial")
-            run([*sign, "-days", DAYS, "-extfile", extensions, "-out", own], failure=failure)
+    run(["openssl", "genrsa", "-out", account, "2048"], failure=_FAILURE)
+    run(["openssl", "rsa", "-in", account, "-pubout", "-out", account_public], failure=_FAILURE)
+
+
+def issue(instance: Instance, certificate: Certificate) -> None:
+    """Write a certificate with its key, unless it is there: a live cluster keeps the ones it has."""
+    folder = instance.pki
+    own_key, own = folder / f"{certificate.name}.key", folder / f"{certificate.name}.crt"
+    if own.exists():
+        return
+    with tempfile.TemporaryDirectory(dir=folder) as scratch:
+        request, extensions, signed = Path(scratch, "request"), Path(scratch, "extensions"), Path(scratch, "signed")
+        extensions.write_text(certificate.extensions)
+        ask = ("openssl", "req", "-new", *_NEW_KEY, "-keyout", own_key, "-out", request)
+        run([*ask, "-subj", certificate.subject], failure=_FAILURE)
+        sign = ("openssl", "x509", "-req", "-in", request, "-CA", folder / "ca.crt", "-CAkey", folder / "ca.key")
+        run([*sign, "-CAcreateserial", "-days", DAYS, "-extfile", extensions, "-out", signed], failure=_FAILURE)
+        signed.rename(own)

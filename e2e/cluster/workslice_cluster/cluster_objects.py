@@ -1,4 +1,4 @@
-"""Kubernetes objects that belong to the cluster itself: the name service and its rights."""
+"""Kubernetes objects that belong to the cluster itself: the name service, and what daemons on the nodes may read."""
 
 from typing import Any
 
@@ -27,20 +27,29 @@ def cluster_objects(instance: Instance) -> dict[str, Any]:
         "endpoints": [{"addresses": [instance.node_address], "conditions": {"ready": True}}],
     }
     watch = ["list", "watch"]
-    role = {
-        "apiVersion": "rbac.authorization.k8s.io/v1",
-        "kind": "ClusterRole",
-        "metadata": {"name": "system:coredns"},
-        "rules": [
-            {"apiGroups": [""], "resources": ["services", "pods", "namespaces", "endpoints"], "verbs": watch},
-            {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": watch},
-        ],
-    }
-    binding = {
-        "apiVersion": "rbac.authorization.k8s.io/v1",
-        "kind": "ClusterRoleBinding",
-        "metadata": {"name": "system:coredns"},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "system:coredns"},
-        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "system:coredns"}],
-    }
-    return {"apiVersion": "v1", "kind": "List", "items": [service, endpoints, role, binding]}
+    names = [
+        {"apiGroups": [""], "resources": ["services", "pods", "namespaces", "endpoints"], "verbs": watch},
+        {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": watch},
+    ]
+    policies = [
+        *names,
+        {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", *watch]},
+        {"apiGroups": ["networking.k8s.io"], "resources": ["networkpolicies"], "verbs": watch},
+    ]
+    rights = [*_rights("system:coredns", names), *_rights("system:kube-router", policies)]
+    return {"apiVersion": "v1", "kind": "List", "items": [service, endpoints, *rights]}
+
+
+def _rights(user: str, rules: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return a role with these rules and the binding that gives it to the user of the same name."""
+    group = "rbac.authorization.k8s.io"
+    return [
+        {"apiVersion": f"{group}/v1", "kind": "ClusterRole", "metadata": {"name": user}, "rules": rules},
+        {
+            "apiVersion": f"{group}/v1",
+            "kind": "ClusterRoleBinding",
+            "metadata": {"name": user},
+            "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": user},
+            "subjects": [{"apiGroup": group, "kind": "User", "name": user}],
+        },
+    ]

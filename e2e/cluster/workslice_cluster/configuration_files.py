@@ -2,30 +2,43 @@
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 
 from workslice_cluster import kubeconfig, pause_image
 from workslice_cluster.instance import Instance
+from workslice_cluster.node import Node
 
 CONTAINERD_SOCKET = "/run/containerd/containerd.sock"
 
 
-def render(instance: Instance) -> Mapping[str, str]:
-    """Return file name, relative to the configuration folder, to content."""
+def of_node(node: Node) -> Mapping[str, str]:
+    """Return file name, relative to the node's configuration folder, to content."""
     return {
-        "containerd.toml": _containerd(instance),
-        "cni/10-workslice.conflist": json.dumps(_cni(instance), indent=2),
-        "kubelet.json": json.dumps(_kubelet(instance), indent=2),
-        "kube-proxy.json": json.dumps(_kube_proxy(instance), indent=2),
-        "Corefile": _corefile(instance),
-        "resolv.conf": f"nameserver {instance.dns_service_address}\n",
+        "containerd.toml": _containerd(node),
+        "cni/10-workslice.conflist": json.dumps(_cni(node), indent=2),
+        "kubelet.json": json.dumps(_kubelet(node), indent=2),
+        "kube-proxy.json": json.dumps(_kube_proxy(node), indent=2),
+        "resolv.conf": f"nameserver {node.instance.dns_service_address}\n",
     }
 
 
-def _containerd(instance: Instance) -> str:
+def of_control_plane(instance: Instance) -> Mapping[str, str]:
+    """Return file name, relative to the first node's configuration folder, to content."""
+    return {"Corefile": _corefile(instance)}
+
+
+def write(folder: Path, files: Mapping[str, str]) -> None:
+    """Write the files into a folder, which is made."""
+    for name, content in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(content)
+
+
+def _containerd(node: Node) -> str:
     # restrict_oom_score_adj: without CAP_SYS_RESOURCE a sandbox could not lower its score and would not start.
     # disable_apparmor: loading a profile would change the whole machine.
     return f"""version = 2
-root = "{instance.state}/containerd"
+root = "{node.folder}/containerd"
 state = "/run/containerd"
 [grpc]
   address = "{CONTAINERD_SOCKET}"
@@ -37,23 +50,24 @@ state = "/run/containerd"
   stream_server_address = "127.0.0.1"
   [plugins."io.containerd.grpc.v1.cri".cni]
     bin_dir = "/usr/lib/cni"
-    conf_dir = "{instance.configuration}/cni"
+    conf_dir = "{node.configuration}/cni"
   [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
     runtime_type = "io.containerd.runc.v2"
 """
 
 
-def _cni(instance: Instance) -> dict[str, object]:
+def _cni(node: Node) -> dict[str, object]:
     addresses = {
         "type": "host-local",
-        "ranges": [[{"subnet": instance.node_pod_network}]],
+        "ranges": [[{"subnet": node.pod_network}]],
         "routes": [{"dst": "0.0.0.0/0"}],
     }
     bridge = {
         "type": "bridge",
         "bridge": "cni0",
         "isGateway": True,
-        "ipMasq": True,
+        # Nothing outside needs an address to answer to, and policies on other nodes must see the pod's own.
+        "ipMasq": False,
         "hairpinMode": True,
         "ipam": addresses,
     }
@@ -61,26 +75,27 @@ def _cni(instance: Instance) -> dict[str, object]:
     return {"cniVersion": "1.0.0", "name": "workslice", "plugins": [bridge, ports]}
 
 
-def _kubelet(instance: Instance) -> dict[str, object]:
+def _kubelet(node: Node) -> dict[str, object]:
+    pki = node.instance.pki
     return {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
         "kind": "KubeletConfiguration",
         "failCgroupV1": False,
         "cgroupDriver": "cgroupfs",
-        "cgroupRoot": f"/{instance.cgroup}",
+        "cgroupRoot": f"/{node.cgroup}",
         "containerRuntimeEndpoint": f"unix://{CONTAINERD_SOCKET}",
         "authentication": {
             "anonymous": {"enabled": False},
             "webhook": {"enabled": True},
-            "x509": {"clientCAFile": str(instance.pki / "ca.crt")},
+            "x509": {"clientCAFile": str(pki / "ca.crt")},
         },
         "authorization": {"mode": "Webhook"},
-        "tlsCertFile": str(instance.pki / "kubelet.crt"),
-        "tlsPrivateKeyFile": str(instance.pki / "kubelet.key"),
-        "healthzBindAddress": instance.node_address,
-        "clusterDNS": [instance.dns_service_address],
+        "tlsCertFile": str(pki / f"{node.own('kubelet')}.crt"),
+        "tlsPrivateKeyFile": str(pki / f"{node.own('kubelet')}.key"),
+        "healthzBindAddress": node.address,
+        "clusterDNS": [node.instance.dns_service_address],
         "clusterDomain": "cluster.local",
-        "resolvConf": str(instance.configuration / "resolv.conf"),
+        "resolvConf": str(node.configuration / "resolv.conf"),
         "failSwapOn": False,
         # So that a device's health is seen at once; the report frequency would follow it if it were not named.
         "nodeStatusUpdateFrequency": "1s",
@@ -101,15 +116,15 @@ def _kubelet(instance: Instance) -> dict[str, object]:
     }
 
 
-def _kube_proxy(instance: Instance) -> dict[str, object]:
+def _kube_proxy(node: Node) -> dict[str, object]:
     return {
         "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
         "kind": "KubeProxyConfiguration",
-        "clientConnection": {"kubeconfig": str(kubeconfig.path_of(instance, "kube-proxy"))},
-        "hostnameOverride": instance.node_name,
-        "healthzBindAddress": f"{instance.node_address}:10256",
+        "clientConnection": {"kubeconfig": str(kubeconfig.path_of(node.instance, "kube-proxy"))},
+        "hostnameOverride": node.name,
+        "healthzBindAddress": f"{node.address}:10256",
         "mode": "nftables",
-        "clusterCIDR": instance.pod_network,
+        "clusterCIDR": node.instance.pod_network,
         "linux": {"oomScoreAdj": 0},
         # Zeros: leave the kernel's connection tracking limits alone, they belong to the machine.
         "conntrack": {"maxPerCore": 0, "min": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s"},

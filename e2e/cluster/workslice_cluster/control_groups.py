@@ -24,7 +24,7 @@ def _mounted() -> tuple[list[Path], list[Path]]:
 
 
 def create(name: str) -> None:
-    """Make the parent group in every hierarchy. Raises ClusterError when the machine has none."""
+    """Make a group in every hierarchy; the group above it exists. Raises ClusterError when the machine has no hierarchy."""
     version_1, version_2 = _mounted()
     if not version_1 and not version_2:
         raise ClusterError("no control groups are mounted at /sys/fs/cgroup: the kubelet cannot run without them")
@@ -33,17 +33,17 @@ def create(name: str) -> None:
         group.mkdir(exist_ok=True)
         for file in ("cpuset.cpus", "cpuset.mems"):  # a new group of this hierarchy is empty and takes no process
             if (group / file).exists():
-                (group / file).write_text((root / file).read_text())
+                (group / file).write_text((group.parent / file).read_text())
     if not version_1:
         for root in version_2:
             group = root / name
             group.mkdir(exist_ok=True)
-            for owner in (root, group):
+            for owner in (group.parent, group):
                 (owner / "cgroup.subtree_control").write_text(_V2_CONTROLLERS)
 
 
 def existing(name: str) -> list[Path]:
-    """Return all groups of the cluster, deepest first."""
+    """Return a group with all below it, deepest first."""
     version_1, version_2 = _mounted()
     found: list[Path] = []
     for root in (*version_1, *version_2):
@@ -54,7 +54,7 @@ def existing(name: str) -> list[Path]:
 
 
 def remove(name: str, deadline: float) -> None:
-    """Remove all groups of the cluster; a group whose last process is still ending is tried again until `deadline`.
+    """Remove a group with all below it; one whose last process is still ending is tried again until `deadline`.
 
     `deadline` is a time of time.monotonic(). Raises ClusterError with what is left.
     """

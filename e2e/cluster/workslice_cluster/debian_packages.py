@@ -15,6 +15,7 @@ CLUSTER = (
     "containernetworking-plugins",
     "ethtool",
     "iproute2",
+    "ipset",
     "iptables",
     "kmod",
     "nftables",

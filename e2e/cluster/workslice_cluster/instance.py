@@ -54,11 +54,6 @@ class Instance:
         return f"10.{80 + self.number}.0.0/16"
 
     @property
-    def node_pod_network(self) -> str:
-        """The node's share of the pod network (CIDR); a second node would take the next /24."""
-        return f"10.{80 + self.number}.0.0/24"
-
-    @property
     def service_network(self) -> str:
         """Cluster IPs (CIDR)."""
         return f"10.{96 + self.number}.0.0/16"

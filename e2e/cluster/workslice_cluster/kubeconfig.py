@@ -6,8 +6,17 @@ from pathlib import Path
 
 from workslice_cluster.instance import Instance
 
-# Daemons that speak to the API server, each with the certificate of the same name.
-DAEMONS = ("kube-controller-manager", "kube-scheduler", "kube-proxy", "kubelet", "coredns")
+ADMINISTRATOR = "admin"
+# Who speaks to the API server, each with the certificate of the same name; added nodes have kubelets of their own beside.
+USERS = (
+    ADMINISTRATOR,
+    "kube-controller-manager",
+    "kube-scheduler",
+    "kube-proxy",
+    "kube-router",
+    "kubelet",
+    "coredns",
+)
 
 
 def render(server: str, user: str, authority: bytes, certificate: bytes, key: bytes) -> str:
@@ -33,12 +42,14 @@ def path_of(instance: Instance, daemon: str) -> Path:
     return instance.configuration / f"{daemon}.kubeconfig"
 
 
-def write(instance: Instance) -> None:
-    """Write the administrator's and every daemon's kubeconfig from the certificates of the state folder."""
-    targets = {"admin": instance.kubeconfig} | {daemon: path_of(instance, daemon) for daemon in DAEMONS}
-    for user, target in targets.items():
-        authority, certificate, key = (
-            (instance.pki / name).read_bytes() for name in ("ca.crt", f"{user}.crt", f"{user}.key")
-        )
-        target.touch(mode=0o600)
-        target.write_text(render(instance.api_server, user, authority, certificate, key))
+def write(instance: Instance, user: str) -> None:
+    """Write the kubeconfig of a user from the certificate of the same name, unless it is there."""
+    target = instance.kubeconfig if user == ADMINISTRATOR else path_of(instance, user)
+    if target.exists():
+        return
+    authority, certificate, key = (
+        (instance.pki / name).read_bytes() for name in ("ca.crt", f"{user}.crt", f"{user}.key")
+    )
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.touch(mode=0o600)
+    target.write_text(render(instance.api_server, user, authority, certificate, key))

@@ -11,6 +11,7 @@ from workslice_cluster import control_groups, namespaces, network, processes
 from workslice_cluster.cluster_error import ClusterError
 from workslice_cluster.commands import run
 from workslice_cluster.instance import Instance
+from workslice_cluster.node import first
 
 PATIENCE = 20.0  # seconds
 
@@ -48,7 +49,7 @@ def remove(instance: Instance) -> None:
     """Remove all of it, and the state except the logs. Raises ClusterError that names what resists."""
     deadline = time.monotonic() + PATIENCE
     # The init first: with it the kernel ends every process of its PID namespace, pods included.
-    if init := namespaces.find_init(instance.state):
+    if init := namespaces.find_init(first(instance)):
         os.kill(init, 9)
     while running := [one for one in processes.of_cluster(instance.state) if one.pid != os.getpid()]:
         for process in running:

@@ -1,11 +1,11 @@
-"""What the cluster sees differently from the host: its own /run and data folders, and kernel settings it must not change."""
+"""What a node sees differently from the host: its own /run and data folders, and kernel settings it must not change."""
 
 from collections.abc import Mapping
 from pathlib import Path
 
 from workslice_cluster.commands import run
-from workslice_cluster.instance import Instance
 from workslice_cluster.namespaces import inside
+from workslice_cluster.node import Node
 
 # The kubelet sets these for the whole machine. Files with the wanted values over them make it believe they are set.
 KERNEL_SETTINGS: Mapping[str, str] = {
@@ -25,11 +25,15 @@ DATA_FOLDERS: Mapping[str, str] = {
 }
 
 
-def script(instance: Instance) -> str:
+def script(node: Node) -> str:
     """Return the shell script that makes the mounts, to be run once inside fresh namespaces."""
-    lines = ["set -e", "mount --make-rshared /", "mount -t tmpfs -o mode=755 tmpfs /run"]
+    lines = ["set -e", "mount --make-rshared /"]
+    if not node.is_first:
+        # What the first node has there came along; it would stay busy here after the first node has let go of it.
+        lines += [f"umount --recursive --lazy {path}" for path in ("/run", *DATA_FOLDERS)]
+    lines.append("mount -t tmpfs -o mode=755 tmpfs /run")
     for path, folder in DATA_FOLDERS.items():
-        lines += [f"mkdir -p {path} '{instance.state}/{folder}'", f"mount --bind '{instance.state}/{folder}' {path}"]
+        lines += [f"mkdir -p {path} '{node.folder}/{folder}'", f"mount --bind '{node.folder}/{folder}' {path}"]
     lines.append("mount --make-rshared /var/lib/kubelet")
     for setting, value in KERNEL_SETTINGS.items():
         file = f"/run/kernel-settings/{setting.replace('/', '.')}"
@@ -37,6 +41,6 @@ def script(instance: Instance) -> str:
     return "\n".join(lines) + "\n"
 
 
-def create(instance: Instance, init: int) -> None:
-    """Make the mounts inside the cluster's mount namespace."""
-    run(inside(init, ["sh", "-c", script(instance)]), failure="the cluster's mounts could not be made")
+def create(node: Node, init: int) -> None:
+    """Make the mounts inside the node's mount namespace."""
+    run(inside(init, ["sh", "-c", script(node)]), failure=f"the mounts of node {node.name} could not be made")

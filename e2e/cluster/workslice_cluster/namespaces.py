@@ -1,4 +1,7 @@
-"""The private namespaces of a cluster: one init holds them, everything else enters, and all ends when the init is killed."""
+"""The private namespaces of a node: one init holds them, everything else enters, and all ends when the init is killed.
+
+The namespaces of added nodes are inside those of the first node, and end with it.
+"""
 
 import subprocess
 import time
@@ -9,6 +12,7 @@ from workslice_cluster import processes
 from workslice_cluster.cluster_error import ClusterError
 from workslice_cluster.commands import last_lines, run
 from workslice_cluster.instance import Instance
+from workslice_cluster.node import Node
 
 _UNSHARE = ("unshare", "--mount", "--net", "--uts", "--ipc", "--pid", "--fork", "--kill-child", "--mount-proc")
 _INIT = ("tini", "--", "sleep", "infinity")
@@ -16,21 +20,32 @@ _INIT = ("tini", "--", "sleep", "infinity")
 _ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/"}
 
 
-def find_init(state: Path) -> int | None:
-    """Return the PID (as the host sees it) of the init that holds the namespaces, or None."""
-    for process in processes.of_cluster(state):
-        if process.argv[0] == _INIT[0] and len(process.namespaced_pids) == 2 and process.namespaced_pids[1] == 1:
+def find_init(node: Node) -> int | None:
+    """Return the PID (as the host sees it) of the init that holds the node's namespaces, or None."""
+    for process in processes.of_cluster(node.instance.state):
+        pids = process.namespaced_pids
+        if process.argv[0] != _INIT[0] or not pids or pids[-1] != 1:
+            continue
+        # The first node's PID namespace is in the host's, the others are in the first one's.
+        if len(pids) == (2 if node.is_first else 3) and process.environment.get(processes.NODE_MARK, "") == node.own(
+            ""
+        ):
             return process.pid
     return None
 
 
-def create(instance: Instance) -> int:
-    """Start the init in new namespaces and return its PID. Raises ClusterError when the machine does not allow it."""
-    log = instance.log / "namespaces.log"
+def create(node: Node, parent: int | None = None) -> int:
+    """Start the node's init in new namespaces, inside those that the init `parent` holds, and return its PID.
+
+    Raises ClusterError when the machine does not allow it.
+    """
+    log = node.instance.log / f"{node.own('namespaces')}.log"
+    # A node sees what the first one unmounts, else it would keep it busy.
+    command = [*_UNSHARE, "--propagation", "slave" if parent else "private", *_INIT]
     with log.open("ab") as output:
         holder = subprocess.Popen(
-            [*_UNSHARE, "--propagation", "private", *_INIT],
-            env={**_ENVIRONMENT, processes.CLUSTER_MARK: str(instance.state)},
+            inside(parent, command) if parent else command,
+            env={**_ENVIRONMENT, processes.CLUSTER_MARK: str(node.instance.state), processes.NODE_MARK: node.own("")},
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
@@ -38,7 +53,7 @@ def create(instance: Instance) -> int:
         )
     deadline = time.monotonic() + 10
     while time.monotonic() < deadline and holder.poll() is None:
-        if pid := find_init(instance.state):
+        if pid := find_init(node):
             return pid
         time.sleep(0.02)
     raise ClusterError(
@@ -48,7 +63,7 @@ def create(instance: Instance) -> int:
 
 
 def inside(init: int, argv: Sequence[str | Path]) -> list[str]:
-    """Return the command that runs another one inside the cluster's namespaces."""
+    """Return the command that runs another one inside a node's namespaces."""
     return ["nsenter", "-t", str(init), "-m", "-n", "-u", "-i", "-p", "--", *(str(word) for word in argv)]
 
 

@@ -1,4 +1,4 @@
-"""Reads and labels the node through kubectl."""
+"""Reads and labels nodes through kubectl."""
 
 import json
 import subprocess
@@ -9,6 +9,7 @@ from typing import Any
 from workslice_cluster.commands import run
 from workslice_cluster.instance import Instance
 from workslice_cluster.inventory import Inventory
+from workslice_cluster.node import Node
 
 
 def kubectl_environment(instance: Instance) -> dict[str, str]:
@@ -27,10 +28,11 @@ def kubectl(instance: Instance, program: Path, *words: str, stdin: str | None = 
     return run(argv, failure="kubectl failed", stdin=stdin, environment=environment, timeout=60)
 
 
-def node(instance: Instance, program: Path) -> dict[str, Any] | None:
+def node(of: Node, program: Path) -> dict[str, Any] | None:
     """Return the Node object, or None while it does not exist or the API server does not answer."""
-    argv = [str(program), "--request-timeout=5s", "get", "node", instance.node_name, "-o", "json"]
-    done = subprocess.run(argv, env=kubectl_environment(instance), capture_output=True, text=True, check=False)
+    argv = [str(program), "--request-timeout=5s", "get", "node", of.name, "-o", "json"]
+    environment = kubectl_environment(of.instance)
+    done = subprocess.run(argv, env=environment, capture_output=True, text=True, check=False)
     return json.loads(done.stdout) if done.returncode == 0 else None
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 CLUSTER_MARK = "WORKSLICE_CLUSTER_MEMBER_OF"
 COMPONENT_MARK = "WORKSLICE_CLUSTER_COMPONENT"
+NODE_MARK = "WORKSLICE_CLUSTER_NODE"  # of an init; that of the first node may have none
 
 
 @dataclass(frozen=True)

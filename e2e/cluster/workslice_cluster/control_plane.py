@@ -1,0 +1,107 @@
+"""The daemons that a cluster has once, on its first node: store, API server, controllers, scheduler, names."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from workslice_cluster import kubeconfig
+from workslice_cluster.component import Component
+from workslice_cluster.instance import Instance
+from workslice_cluster.node import first
+
+
+def control_plane_daemons(instance: Instance, binaries: Mapping[str, Path]) -> tuple[Component, ...]:
+    """Return the daemons that a cluster has once, in the order in which they start."""
+    own = first(instance)
+    node, pki, configuration = own.address, instance.pki, own.configuration
+    controller_manager, scheduler = (
+        kubeconfig.path_of(instance, name) for name in ("kube-controller-manager", "kube-scheduler")
+    )
+    etcd_client, etcd_peer = "http://127.0.0.1:2379", "http://127.0.0.1:2380"
+    return (
+        Component(
+            "etcd",
+            own,
+            (
+                str(binaries["etcd"]),
+                f"--data-dir={instance.state}/etcd",
+                f"--listen-client-urls={etcd_client}",
+                f"--advertise-client-urls={etcd_client}",
+                f"--listen-peer-urls={etcd_peer}",
+                f"--initial-advertise-peer-urls={etcd_peer}",
+                f"--initial-cluster=default={etcd_peer}",
+                f"--listen-metrics-urls=http://{node}:2381",
+                "--log-level=warn",
+                "--unsafe-no-fsync",  # the data dies with the cluster anyway
+            ),
+            f"http://{node}:2381/health",
+        ),
+        Component(
+            "kube-apiserver",
+            own,
+            (
+                str(binaries["kube-apiserver"]),
+                f"--etcd-servers={etcd_client}",
+                f"--advertise-address={node}",
+                "--bind-address=0.0.0.0",
+                "--secure-port=6443",
+                f"--tls-cert-file={pki}/kube-apiserver.crt",
+                f"--tls-private-key-file={pki}/kube-apiserver.key",
+                f"--client-ca-file={pki}/ca.crt",
+                f"--kubelet-client-certificate={pki}/kube-apiserver-to-kubelet.crt",
+                f"--kubelet-client-key={pki}/kube-apiserver-to-kubelet.key",
+                f"--kubelet-certificate-authority={pki}/ca.crt",
+                "--kubelet-preferred-address-types=InternalIP,Hostname",
+                f"--service-account-key-file={pki}/service-account.pub",
+                f"--service-account-signing-key-file={pki}/service-account.key",
+                "--service-account-issuer=https://kubernetes.default.svc",
+                f"--service-cluster-ip-range={instance.service_network}",
+                "--authorization-mode=Node,RBAC",
+                "--enable-admission-plugins=NodeRestriction",
+                "--allow-privileged=true",
+                "--profiling=false",
+            ),
+            f"{instance.api_server}/readyz",
+            patience=120,
+        ),
+        Component(
+            "kube-controller-manager",
+            own,
+            (
+                str(binaries["kube-controller-manager"]),
+                f"--kubeconfig={controller_manager}",
+                f"--authentication-kubeconfig={controller_manager}",
+                f"--authorization-kubeconfig={controller_manager}",
+                f"--service-account-private-key-file={pki}/service-account.key",
+                f"--root-ca-file={pki}/ca.crt",
+                f"--cluster-signing-cert-file={pki}/ca.crt",
+                f"--cluster-signing-key-file={pki}/ca.key",
+                "--use-service-account-credentials",
+                "--leader-elect=false",
+                # The default of 20 requests a second delays the first service accounts by seconds.
+                "--kube-api-qps=200",
+                "--kube-api-burst=400",
+                f"--bind-address={node}",
+                f"--service-cluster-ip-range={instance.service_network}",
+            ),
+            f"https://{node}:10257/healthz",
+        ),
+        Component(
+            "kube-scheduler",
+            own,
+            (
+                str(binaries["kube-scheduler"]),
+                f"--kubeconfig={scheduler}",
+                f"--authentication-kubeconfig={scheduler}",
+                f"--authorization-kubeconfig={scheduler}",
+                "--leader-elect=false",
+                f"--bind-address={node}",
+            ),
+            f"https://{node}:10259/healthz",
+        ),
+        Component(
+            "coredns",
+            own,
+            (str(binaries["coredns"]), "-conf", f"{configuration}/Corefile"),
+            f"http://{node}:8181/ready",
+        ),
+    )
