@@ -1,17 +1,19 @@
 """More replicas than slices: the pool says so in numbers, gives back what it never had first, and heals."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from demo.installation import cluster_tool
+from demo.question import SHORT_QUESTION, ask
 from demo.waiting import NotYet, wait_until
 
-from installed import Installation
+from installed import MODEL, Installation
 from scratch import Scratch
 
 NODE = "workslice-node"
-ONLY_LARGE_SLICE = "MIG-3g.40gb-0"
+SMALL = "nvidia.com/mig-1g.10gb"
 LARGE = "nvidia.com/mig-3g.40gb"
 
 
@@ -30,9 +32,7 @@ def test_a_replica_without_a_slice_is_counted_and_goes_first_on_scale_down(scale
         return {p["metadata"]["uid"]: p["status"]["phase"] for p in pods}
 
     message = scaled_long.wait_for("SlicesGranted", "False", "NoFreeSlice", pool="long")
-    assert "3g.40gb" in message
-    assert "2 wanted" in message or "1 wanted" in message
-    assert "0 free" in message
+    assert "no node has a free 3g.40gb (1 wanted, 0 free)" in message
     running = [uid for uid, phase in engines().items() if phase == "Running"]
     assert len(engines()) == 2
 
@@ -59,33 +59,43 @@ def test_a_pool_heals_when_a_slice_becomes_free(scratch: Scratch, pools: Install
     scratch.wait_for("SlicesGranted", "True", "SlicesAvailable", pool="second")
 
 
-def test_a_device_that_fails_is_seen_by_kubernetes_and_its_engine_keeps_running(pools: Installation) -> None:
-    def allocatable(wanted: str) -> None:
-        seen = pools.cluster.get("node", NODE)["status"]["allocatable"][LARGE]
-        if seen != wanted:
-            raise NotYet(f"allocatable {LARGE}: {seen}")
+def allocatable(pools: Installation, resource: str, wanted: str) -> None:
+    seen = pools.cluster.get("node", NODE)["status"]["allocatable"][resource]
+    if seen != wanted:
+        raise NotYet(f"allocatable {resource}: {seen}")
 
-    allocatable("1")
-    cluster_tool("health", ONLY_LARGE_SLICE, "Unhealthy")
+
+@contextmanager
+def failed(pools: Installation, resource: str, devices: list[str]) -> Iterator[None]:
+    """All devices of a resource are unhealthy within this context, and Kubernetes knows."""
     try:
-        wait_until("the node to lose its large slice", lambda: allocatable("0"), seconds=30)
-    finally:
-        cluster_tool("health", ONLY_LARGE_SLICE, "Healthy")
-    wait_until("the node to have its large slice again", lambda: allocatable("1"), seconds=30)
-
-
-def test_a_pool_that_waits_for_a_failed_device_heals_when_the_device_recovers(
-    scratch: Scratch, pools: Installation
-) -> None:
-    devices = [f"MIG-1g.10gb-{index}" for index in range(3)]
-    for device in devices:
-        cluster_tool("health", device, "Unhealthy")
-    try:
-        scratch.profile(slice_profile="1g.10gb", model_path="no-such-model")
-        scratch.pool()
-        message = scratch.wait_for("SlicesGranted", "False", "NoFreeSlice")
-        assert "0 free" in message
+        for device in devices:
+            cluster_tool("health", device, "Unhealthy")
+        wait_until("the node to lose its slices", lambda: allocatable(pools, resource, "0"), seconds=30)
+        yield
     finally:
         for device in devices:
             cluster_tool("health", device, "Healthy")
+        count = str(len(devices))
+        wait_until("the node to have its slices again", lambda: allocatable(pools, resource, count), seconds=30)
+
+
+def test_an_engine_runs_on_when_kubernetes_hears_that_its_device_fails(pools: Installation) -> None:
+    headers = {"x-workslice-class": "long"}
+    before = ask(pools.client(), MODEL, SHORT_QUESTION, stream=False, extra_headers=headers)
+    with failed(pools, LARGE, ["MIG-3g.40gb-0"]):
+        during = ask(pools.client(), MODEL, SHORT_QUESTION, stream=False, extra_headers=headers)
+    assert before.pool == during.pool == "demo/long"
+    assert before.replica == during.replica
+
+
+def test_a_pool_that_waits_for_failed_devices_says_so_and_heals_when_they_recover(
+    scratch: Scratch, pools: Installation
+) -> None:
+    with failed(pools, SMALL, [f"MIG-1g.10gb-{index}" for index in range(3)]):
+        scratch.profile(slice_profile="1g.10gb", model_path="no-such-model")
+        scratch.pool()
+        message = scratch.wait_for("SlicesGranted", "False", "NoFreeSlice")
+        assert "(1 wanted, 0 free)" in message
+        assert f"failed: 3 on {NODE}" in message
     scratch.wait_for("SlicesGranted", "True", "SlicesAvailable")

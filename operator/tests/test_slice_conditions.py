@@ -5,6 +5,7 @@ from pool_facts import LARGE_SLICE, make_inventory, make_observed, make_pod, mak
 
 from workslice_api.names import Reason
 from workslice_operator.slice_conditions import slices_granted
+from workslice_operator.slice_inventory import NodeSlices, SliceInventory
 
 NO_LARGE = f"0/1 nodes are available: 1 Insufficient {LARGE_SLICE}. preemption: 0/1 nodes are available: 1 No victims."
 LARGE = make_profile(slice={"profiles": ["3g.40gb"]})
@@ -35,6 +36,14 @@ def test_a_kind_that_no_node_has_is_told_apart_from_one_that_is_taken() -> None:
     assert slices_granted(observed, 1).message == (
         "no node has any 3g.40gb (1 wanted); slices in the cluster: 1g.10gb; change slice of the profile"
     )
+
+
+def test_a_failed_slice_is_told_apart_from_one_that_is_taken_and_from_one_that_never_was() -> None:
+    failed = NodeSlices("gpu-7", "NVIDIA-H100-80GB-HBM3", True, {}, {}, unhealthy={LARGE_SLICE: 1})
+    observed = make_observed(profile=LARGE, inventory=SliceInventory((failed,)), pods=(unplaced_pod("a", NO_LARGE),))
+    message = slices_granted(observed, 1).message
+    assert "(1 wanted, 0 free)" in message
+    assert "failed: 1 on gpu-7" in message
 
 
 def test_without_an_inventory_the_schedulers_word_is_enough() -> None:

@@ -59,3 +59,13 @@ def test_the_order_in_which_the_api_lists_nodes_changes_nothing() -> None:
     nodes = [node("b", small="1"), node("a", large="1")]
     assert slice_inventory(nodes, []) == slice_inventory(nodes[::-1], [])
     assert slice_inventory([], []) == SliceInventory()
+
+
+def test_slices_that_the_node_has_but_does_not_offer_have_failed_and_still_exist() -> None:
+    broken = node("n1", small="0", large="1")
+    broken["status"]["capacity"] = {SLICE: "3", LARGE_SLICE: "1", "cpu": "8"}
+    inventory = slice_inventory([broken], [])
+    assert inventory.unhealthy(SLICE) == {"n1": 3}
+    assert inventory.unhealthy(LARGE_SLICE) == {}
+    assert inventory.exists(SLICE)
+    assert inventory.free(SLICE) == 0

@@ -73,7 +73,8 @@ def _unplaced(observed: Observed, profile: str, products: Sequence[str], refused
         if other != resource
     )
     counts = f"({len(short)} wanted, {inventory.free(resource, products)} free)"
-    message = f"no node has a free {profile}{where} {counts}; free: {others or 'none of another kind'}; {cordoned or _FREE_ONE}"
+    advice = _failed(inventory, resource, products) or cordoned or _FREE_ONE
+    message = f"no node has a free {profile}{where} {counts}; free: {others or 'none of another kind'}; {advice}"
     return Finding(False, Reason.NO_FREE_SLICE, message)
 
 
@@ -86,6 +87,14 @@ def _cordoned(inventory: SliceInventory | None, resource: str, products: Sequenc
         return ""
     listed = ", ".join(f"{count} on {node}" for node, count in sorted(nodes.items())[:5])
     return f"free but not usable: {listed} (cordoned or not ready): uncordon or repair the node"
+
+
+def _failed(inventory: SliceInventory, resource: str, products: Sequence[str]) -> str:
+    nodes = inventory.unhealthy(resource, products)
+    if not nodes:
+        return ""
+    listed = ", ".join(f"{count} on {node}" for node, count in sorted(nodes.items())[:5])
+    return f"failed: {listed} (the device plugin calls them unhealthy): repair the GPU, see kubectl describe node"
 
 
 def _scheduler_message(text: str) -> str:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from workslice_api.quantity import quantity_value
@@ -26,6 +26,8 @@ class NodeSlices:
     """Slices held by pods that the scheduler has placed here."""
     cordoned: bool = False
     """Takes no new pods: somebody empties it."""
+    unhealthy: Mapping[str, int] = field(default_factory=dict)
+    """Slices by resource that the device plugin reports as failed: the node has them and gives them to nobody."""
 
     def free(self, resource: str) -> int:
         """Slices that a pod could get here."""
@@ -51,8 +53,16 @@ class SliceInventory:
         }
 
     def exists(self, resource: str, products: Iterable[str] = ()) -> bool:
-        """Whether any node has such a slice, free or not."""
-        return any(node.allocatable.get(resource, 0) for node in self._matching(products))
+        """Whether any node has such a slice, free or not, healthy or not."""
+        return any(
+            node.allocatable.get(resource, 0) or node.unhealthy.get(resource, 0) for node in self._matching(products)
+        )
+
+    def unhealthy(self, resource: str, products: Iterable[str] = ()) -> Mapping[str, int]:
+        """Failed slices by node."""
+        return {
+            node.node: node.unhealthy[resource] for node in self._matching(products) if node.unhealthy.get(resource)
+        }
 
     def free_by_resource(self, products: Iterable[str] = ()) -> Mapping[str, int]:
         """Free slices of every kind on usable nodes, sorted by resource; kinds without a free slice are left out."""
@@ -100,9 +110,8 @@ def requested_slices(pod: Mapping[str, Any]) -> Counter[str]:
 def _node_slices(node: Mapping[str, Any], used: Counter[str]) -> NodeSlices:
     status = node.get("status", {})
     ready = any(one.get("type") == "Ready" and one.get("status") == "True" for one in status.get("conditions") or [])
-    counts = {
-        name: _whole(amount) for name, amount in (status.get("allocatable") or {}).items() if is_slice_resource(name)
-    }
+    counts = _slices(status.get("allocatable"))
+    failed = {name: count - counts.get(name, 0) for name, count in _slices(status.get("capacity")).items()}
     cordoned = bool(node.get("spec", {}).get("unschedulable", False))
     return NodeSlices(
         node=node["metadata"]["name"],
@@ -111,7 +120,12 @@ def _node_slices(node: Mapping[str, Any], used: Counter[str]) -> NodeSlices:
         cordoned=cordoned,
         allocatable={name: count for name, count in sorted(counts.items()) if count},
         used=dict(sorted(used.items())),
+        unhealthy={name: count for name, count in sorted(failed.items()) if count > 0},
     )
+
+
+def _slices(resources: Mapping[str, Any] | None) -> Mapping[str, int]:
+    return {name: _whole(amount) for name, amount in (resources or {}).items() if is_slice_resource(name)}
 
 
 def _whole(amount: Any) -> int:
