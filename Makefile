@@ -54,9 +54,10 @@ lint: setup ## ruff, mypy --strict, import rules
 bench-router: setup ## CPU of the router beside nginx's, in one run (CHECK=1 fails on a missed target)
 	$(BIN)/python bench/router
 
-generate: setup ## Write CRDs and reference pages from the code
+generate: setup ## Write CRDs and reference pages from the code (GOLDEN=1: the golden manifests too)
 	$(BIN)/python crds/generate.py
 	$(BIN)/python docs/generate/reference.py
+	$(if $(GOLDEN),UPDATE_GOLDEN=1 $(BIN)/pytest -q operator/tests/test_rendered_manifests.py charts/tests/test_chart_renders.py)
 
 verify: setup ## Fail when a generated file is stale or the lock does not fit pyproject.toml
 	$(BIN)/uv lock --check
