@@ -40,6 +40,7 @@ def run_in_pod(cluster: Cluster, image: str, script: str, *arguments: str) -> st
 
     phase = wait_until("the client pod to end", ended, seconds=90)
     said = cluster.kubectl("logs", "client", "-n", NAMESPACE).strip()
+    cluster.kubectl("delete", "pod", "client", "-n", NAMESPACE, "--wait=false")
     if phase == "Failed":
         raise ClusterError(f"the script in the pod failed:\n{said}")
     return said
