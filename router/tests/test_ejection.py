@@ -55,9 +55,11 @@ def test_probes_go_one_in_a_while_after_the_rest_until_one_is_answered() -> None
     assert settled(probing, Outcome.OK, 5.5, True) is HEALTHY
 
 
-def test_a_probe_whose_client_left_says_nothing() -> None:
+@pytest.mark.parametrize("outcome", [Outcome.CLIENT_GONE, Outcome.ROUTER_FAULT])
+def test_what_is_not_the_replicas_doing_says_nothing_of_it(outcome: Outcome) -> None:
     probing = sent(fail(HEALTHY, 0.0), 5.0)
-    assert settled(probing, Outcome.CLIENT_GONE, 5.5, True) == probing
+    assert settled(probing, outcome, 5.5, True) == probing
+    assert settled(HEALTHY, outcome, 5.5, False) is HEALTHY
 
 
 def test_rests_double_up_to_a_bound_so_nobody_is_ejected_for_ever() -> None:

@@ -1,5 +1,7 @@
 import asyncio
+import errno
 import json
+import os
 import socket
 
 import pytest
@@ -153,6 +155,22 @@ async def test_an_unreachable_single_replica_gives_503_at_once():
         engine.stop()
         answer = await router.ask()
     assert (answer.status, answer.headers["x-workslice-reason"]) == (503, "engine_unreachable")
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.EADDRNOTAVAIL])
+async def test_a_router_without_files_or_ports_does_not_blame_the_replicas(
+    number: int, monkeypatch: pytest.MonkeyPatch
+):
+    async def fails(*arguments: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    async with scripted_engine() as one, scripted_engine() as two, running_router(one, two) as router:
+        with monkeypatch.context() as patched:
+            patched.setattr("workslice_router.attempt.open_connection", fails)
+            answer = await router.ask()
+        assert (answer.status, answer.headers["retry-after"]) == (503, "1")
+        assert not any(replica.health.ejected for replica in router.table.pools["default/short"].replicas)
+        assert (await router.ask()).status == 200
 
 
 async def test_a_replica_that_does_not_take_connections_is_given_up_after_the_connect_timeout():

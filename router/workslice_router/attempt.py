@@ -8,7 +8,7 @@ from workslice_router.client_response import ClientResponse
 from workslice_router.data_path import DataPath
 from workslice_router.ejection import Outcome
 from workslice_router.engine_connection import EngineConnection, open_connection
-from workslice_router.engine_failure import EngineError, Failure, error_of_event
+from workslice_router.engine_failure import EngineError, Failure, connect_failure, error_of_event
 from workslice_router.event_stream import EventStream
 from workslice_router.forwarded_headers import Headers, client_response_headers, engine_request_head
 from workslice_router.openai_errors import Reason, Refusal, refusal
@@ -112,8 +112,7 @@ class Attempt:
             connection = await open_connection(address, self._data_path.idle, self._data_path.settings.connect_timeout)
         except (OSError, UnicodeError) as error:  # the latter from names that DNS cannot have
             if not self._over:
-                said = error.strerror if isinstance(error, OSError) else None
-                self._fail(Failure(Outcome.CONNECT_FAILED, f"cannot connect: {said or type(error).__name__}"))
+                self._fail(connect_failure(error))
             return
         if self._over:  # the client has gone meanwhile; another request may use the connection
             self._data_path.idle.put(connection)

@@ -26,6 +26,8 @@ class Outcome(Enum):
     """Says nothing about the replica."""
     ENGINE_ERROR = "engine_error"
     """A 5xx that is the engine's fault, or an error object inside a stream."""
+    ROUTER_FAULT = "router_fault"
+    """The router could not even try: no file, port or memory left for a connection. Says nothing about the replica either."""
     CONNECT_FAILED = "connect_failed"
     RESET = "reset"
     """The connection died before the answer was complete."""
@@ -76,7 +78,7 @@ def settled(health: Health, outcome: Outcome, now: float, probe: bool) -> Health
         case Outcome.OK | Outcome.TOO_LONG:
             # An engine that drains or is full still finishes what it runs: its pause stands.
             return HEALTHY if health.ejected or now >= health.rest_until else Health(rest_until=health.rest_until)
-        case Outcome.CLIENT_GONE:
+        case Outcome.CLIENT_GONE | Outcome.ROUTER_FAULT:
             return health
         case Outcome.BUSY:
             return replace(health, rest_until=max(health.rest_until, now + BUSY_REST))

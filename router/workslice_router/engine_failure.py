@@ -1,5 +1,6 @@
 """What a failed attempt at an engine means: whether another replica may try, and how it counts against this one."""
 
+import errno
 import re
 from dataclasses import dataclass
 from typing import Final
@@ -19,6 +20,9 @@ only fail again elsewhere."""
 _DRAINING_MARK: Final = b"cannot schedule new futures after shutdown"
 # What vLLM answers (status 400) when it has counted the prompt; spaces as any JSON writer may put them.
 _TOO_LONG_MARK: Final = re.compile(rb'"param"\s*:\s*"input_tokens"')
+_OWN_SHORTAGES: Final = frozenset(
+    (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL, errno.EAGAIN)
+)
 _BAD_REQUEST: Final = 400
 _SERVICE_UNAVAILABLE: Final = 503
 _SERVER_ERRORS: Final = range(500, 600)
@@ -75,6 +79,16 @@ class Failure:
     def retryable(self) -> bool:
         """Another replica may try."""
         return self.outcome in RETRYABLE
+
+
+def connect_failure(error: Exception) -> Failure:
+    """What it means that no connection could be opened. When the router itself has run out of something, every replica would fail
+    alike, and ejecting them would turn a short shortage into an outage.
+    """
+    number = error.errno if isinstance(error, OSError) else None
+    outcome = Outcome.ROUTER_FAULT if number in _OWN_SHORTAGES else Outcome.CONNECT_FAILED
+    said = error.strerror if isinstance(error, OSError) else None
+    return Failure(outcome, f"cannot connect: {said or type(error).__name__}")
 
 
 def error_of_event(data: bytes) -> EngineError:
