@@ -83,7 +83,13 @@ class FakeKube:
 
     async def merge_patch(self, resource: Resource, namespace: str, name: str, patch: Mapping[str, Any]) -> None:
         manifest = {"metadata": {"namespace": namespace, "name": name}}
-        self._write("patch", resource, manifest, {**self._stored(resource, manifest), **patch})
+        stored = self._stored(resource, manifest)
+        metadata = {**stored.get("metadata", {}), **manifest["metadata"], **patch.get("metadata", {})}
+        if stored and metadata.get("uid") != stored["metadata"].get("uid"):
+            raise Conflict(409, "uid mismatch")
+        annotations = {**stored.get("metadata", {}).get("annotations", {}), **metadata.get("annotations", {})}
+        metadata["annotations"] = {key: value for key, value in annotations.items() if value is not None}
+        self._write("patch", resource, manifest, {**stored, **patch, "metadata": metadata})
 
     def _stored(self, resource: Resource, manifest: Mapping[str, Any]) -> Object:
         metadata = manifest["metadata"]

@@ -1,5 +1,6 @@
 """A small model of everything that a drain meets: routers that lag or fall silent, engines, a ReplicaSet that deletes in its own order."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -24,14 +25,16 @@ class Replica:
     ready: bool = True
     started: bool = True
     cost: int = 0
+    former_cost: int = 0
+    """Before the last reconcile: the ReplicaSet controller may still see it."""
     requests: dict[int, int] = field(default_factory=dict)
     """Router → requests running here."""
-    marked_for: float = 0.0
-    """Seconds, of the present mark."""
+    unrouted: int = 0
+    """Requests that only the engine knows of: a router that has ended left them."""
 
     @property
-    def busy(self) -> bool:
-        return self.started and any(self.requests.values())
+    def load(self) -> int:
+        return sum(self.requests.values()) + self.unrouted if self.started else 0
 
     def facts(self) -> PodFacts:
         return make_pod(
@@ -54,10 +57,11 @@ class Router:
 
 
 class World:
-    def __init__(self, replicas: int, routers: int) -> None:
+    def __init__(self, loads: Sequence[tuple[int, int]], routers: int, desired: int) -> None:
+        """One ready replica for each pair of requests that a router knows of and that only the engine knows of."""
         self.seconds = 0.0
         self.made = 0
-        self.asked = self.deployment = self.desired = replicas
+        self.deployment, self.desired = len(loads), desired
         self.replicas: list[Replica] = []
         self.routers = [Router() for _ in range(routers)]
         self.draining: list[str] = []
@@ -66,6 +70,8 @@ class World:
         self.removed: list[Replica] = []
         self.expired: set[str] = set()
         self.replica_set(ready=True)
+        for one, (routed, unrouted) in zip(self.replicas, loads, strict=True):
+            one.requests, one.unrouted = ({one.serial % routers: routed} if routed else {}), unrouted
         self.sync_routers()
 
     def replica_set(self, ready: bool = False) -> None:
@@ -73,7 +79,13 @@ class World:
         while len(self.replicas) < self.deployment:
             self.made += 1
             self.replicas.append(Replica(f"pod-{self.made}", self.made, ready, ready))
-        order = sorted(self.replicas, key=lambda one: (one.ready, one.cost, -one.serial))
+
+        def order_of_deletion(one: Replica) -> tuple[bool, int, int]:
+            # The worst that a controller that lags can do: a busy replica looks cheap, an idle one dear.
+            seen = one.cost, one.former_cost
+            return one.ready, min(seen) if one.load else max(seen), -one.load
+
+        order = sorted(self.replicas, key=order_of_deletion)
         for gone in order[: max(0, len(order) - self.deployment)]:
             self.removed.append(gone)
             self.replicas.remove(gone)
@@ -96,9 +108,17 @@ class World:
             chosen = usable[choice % len(usable)]
             chosen.requests[number % len(self.routers)] = chosen.requests.get(number % len(self.routers), 0) + 1
 
-    def finish(self) -> None:
-        for one in self.replicas:
-            one.requests = {router: count - 1 for router, count in one.requests.items() if count > 1}
+    def finish(self, choice: int) -> None:
+        """All requests of one replica end."""
+        if self.replicas:
+            one = self.replicas[choice % len(self.replicas)]
+            one.requests, one.unrouted = {}, 0
+
+    def forget(self, choice: int) -> None:
+        """Requests of one replica outlive the router that sent them."""
+        if self.replicas:
+            one = self.replicas[choice % len(self.replicas)]
+            one.requests, one.unrouted = {}, one.load
 
     def observed(self) -> Observed:
         status = WorkspacePoolStatus.model_validate({"drainMarks": [one.to_wire() for one in self.marks]}).to_wire()
@@ -134,7 +154,7 @@ class World:
         """What the operator would do now; reads engines as its shell does."""
         now = NOW + timedelta(seconds=self.seconds)
         observed = self.observed()
-        loads = {one.uid: EngineLoad(sum(one.requests.values()), 0) for one in self.replicas if one.started}
+        loads = {one.uid: EngineLoad(one.load, 0) for one in self.replicas if one.started}
         asked = {pod.uid: loads[pod.uid] for pod in engines_to_ask(observed, now) if pod.uid in loads}
         return plan_drain(
             Observed(**{**vars(observed), "engines": asked}),
@@ -147,6 +167,8 @@ class World:
         """One reconcile: marks on pods, the Deployment, the status, in this order."""
         plan = self.plan()
         by_uid = {one.uid: one for one in self.replicas}
+        for one in self.replicas:
+            one.former_cost = one.cost
         for change in plan.costs:
             by_uid[change.uid].cost = change.cost or 0
         self.expired |= {uid for uid in plan.leaving if (plan.stages or {}).get(uid) is Stage.EXPIRED}

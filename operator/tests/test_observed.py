@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 
+from workslice_api.names import DELETION_COST_ANNOTATION
 from workslice_operator.observed import deployment_facts, pod_facts, replica_set_facts
 
 
@@ -62,3 +63,35 @@ def test_a_replica_set_tells_why_its_pods_are_refused() -> None:
 def test_a_deployment_without_status_has_facts_too() -> None:
     facts = deployment_facts({"metadata": {"name": "d"}, "spec": {"replicas": 2}})
     assert (facts.replicas, facts.updated_replicas, facts.managed_fields) == (2, 0, ())
+
+
+@pytest.mark.parametrize(
+    ("metadata", "status", "settled", "outdated", "stalled"),
+    [
+        ({"generation": 3}, {"observedGeneration": 3, "replicas": 2, "updatedReplicas": 2}, True, 0, False),
+        ({"generation": 1}, {}, False, 0, False),
+        ({"generation": 4}, {"observedGeneration": 3, "replicas": 2, "updatedReplicas": 2}, False, 0, False),
+        ({"generation": 4}, {"observedGeneration": 4, "replicas": 3, "updatedReplicas": 1}, True, 2, False),
+        ({"generation": 4}, {"observedGeneration": 4, "replicas": 2}, True, 2, False),
+    ],
+    ids=["at rest", "just made", "just changed", "in a rollout", "a rollout begins"],
+)
+def test_a_deployment_tells_whether_it_rolls(
+    metadata: dict[str, Any], status: dict[str, Any], settled: bool, outdated: int, stalled: bool
+) -> None:
+    facts = deployment_facts({"metadata": {"name": "d"} | metadata, "spec": {"replicas": 2}, "status": status})
+    assert (facts.settled, facts.outdated_replicas, facts.stalled) == (settled, outdated, stalled)
+
+
+def test_a_rollout_without_progress_is_stalled() -> None:
+    condition = {"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded"}
+    raw = {"metadata": {"name": "d"}, "spec": {}, "status": {"conditions": [condition]}}
+    assert deployment_facts(raw).stalled
+
+
+@pytest.mark.parametrize(("text", "cost"), [("-5", -5), ("soon", 0)])
+def test_a_deletion_cost_that_the_replica_set_would_ignore_is_none(text: str, cost: int) -> None:
+    raw = raw_pod({"podIP": "10.1.0.7"}, nodeName="n1")
+    raw["metadata"]["annotations"] = {DELETION_COST_ANNOTATION: text}
+    facts = pod_facts(raw)
+    assert (facts.deletion_cost, facts.address, facts.node) == (cost, "10.1.0.7", "n1")

@@ -1,10 +1,11 @@
 import asyncio
+from datetime import UTC, datetime
 
 import httpx
 import pytest
 from fake_kube import FakeKube
 
-from workslice_api.state import PoolState, RouterState
+from workslice_api.state import PoolState, ReplicaState, RouterState
 from workslice_operator import signals as signals_module
 from workslice_operator.kube_api import Unavailable
 from workslice_operator.metrics import Metrics
@@ -93,3 +94,39 @@ async def test_old_numbers_become_unknown_when_the_api_is_away(monkeypatch: pyte
     monkeypatch.setattr(signals_module, "STALE_SECONDS", 0.0)
     await asyncio.sleep(0)
     assert reading.signal("shop/chat") is None
+
+
+async def test_a_refused_connection_is_told_from_a_host_that_cannot_be_reached() -> None:
+    def refusal() -> httpx.ConnectError:
+        error = httpx.ConnectError("All connection attempts failed")
+        error.__cause__ = OSError("All connection attempts failed")
+        error.__cause__.__cause__ = ConnectionRefusedError(111, "Connection refused")
+        return error
+
+    leaving = slices("10.0.0.1", "10.0.0.2")
+    leaving["endpoints"][1]["conditions"] = {"ready": False, "serving": False, "terminating": True}  # type: ignore[index]
+    draining = ReplicaState(uid="a", address="", draining=True)
+    state = RouterState(synced=True, pools={"shop/chat": PoolState(replicas=(draining,))})
+
+    for error, acknowledged in ((refusal(), True), (httpx.ConnectError("No route to host"), False)):
+
+        def answers(request: httpx.Request, error: Exception = error) -> httpx.Response:
+            if request.url.host == "10.0.0.2":
+                raise error
+            return httpx.Response(200, content=state.model_dump_json(by_alias=True))
+
+        reading = signals(FakeKube(leaving), answers)
+        await reading.read()
+        report = reading.report("shop/chat")
+        assert report is not None
+        assert report.replicas["a"].acknowledged is acknowledged
+
+
+async def test_the_report_says_when_the_asking_began() -> None:
+    before = datetime.now(UTC)
+    reading = signals(FakeKube(slices("10.0.0.1")), good)
+    assert reading.report("shop/chat") is None
+    await reading.read()
+    report = reading.report("shop/chat")
+    assert report is not None
+    assert before <= report.asked_at <= datetime.now(UTC)

@@ -32,6 +32,7 @@ def test_slices_of_cordoned_and_lost_nodes_are_not_free_but_are_told() -> None:
     inventory = slice_inventory([node("n1", cordoned=True, small="2"), node("n2", ready=False, small="1")], [])
     assert inventory.free(SLICE) == 0
     assert inventory.free_on_unusable_nodes(SLICE) == {"n1": 2, "n2": 1}
+    assert [one.node for one in inventory.nodes if one.cordoned] == ["n1"]
 
 
 def test_products_narrow_the_count() -> None:

@@ -5,7 +5,7 @@ the one that the ReplicaSet takes. When every router has acknowledged it with no
 left, or `drain.timeout` is over, the Deployment may ask for one replica less. Until then it can be called back.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
@@ -73,11 +73,11 @@ def plan_drain(observed: Observed, desired: int, template_hash: str, now: dateti
     live = [pod for pod in observed.pods if pod.live]
     surplus = max(deployment.replicas, len(live)) - desired
     if surplus <= 0:
-        return DrainPlan(desired, costs=_costs(live, {}))
+        return DrainPlan(desired, costs=_changes(live, _new_costs(live, (), ())))
     if desired and _rolls(deployment, template_hash):
         # A rollout that has failed by Kubernetes' own word must not keep a pool large for ever: preStop drains what goes.
         replicas = desired if deployment.stalled else max(desired, deployment.replicas)
-        return DrainPlan(replicas, costs=_costs(live, {}), held=not deployment.stalled)
+        return DrainPlan(replicas, costs=_changes(live, _new_costs(live, (), ())), held=not deployment.stalled)
     return _shrink(observed, deployment, live, desired, surplus, now)
 
 
@@ -126,14 +126,12 @@ def _shrink(
         for pod in chosen
         if not pod.may_hold_requests or (pod.uid in known and stages[pod.uid] in (Stage.IDLE, Stage.EXPIRED))
     ]
-    leaving = certain_to_go(live, finished) if steady else ()
-    costs = _wanted_costs(chosen, {pod.uid for pod in finished})
-    # Those that leave are gone before an annotation could matter.
-    costs |= {pod.uid: pod.deletion_cost for pod in leaving}
+    costs = _new_costs(live, chosen, {pod.uid for pod in finished})
+    leaving = certain_to_go(live, finished, costs) if steady else ()
     return DrainPlan(
         replicas=max(desired, deployment.replicas - (missing + len(leaving) if steady else 0)),
         marks=marks,
-        costs=_costs(live, costs),
+        costs=_changes(live, costs),
         stages=stages,
         leaving=frozenset(pod.uid for pod in leaving),
     )
@@ -156,16 +154,20 @@ def _stage(observed: Observed, mark: DrainMark, now: datetime) -> Stage:
     return Stage.IDLE if load is not None and load.requests == 0 else Stage.ENGINE
 
 
-def _wanted_costs(chosen: Sequence[PodFacts], finished: Collection[str]) -> dict[str, int]:
+def _new_costs(live: Iterable[PodFacts], chosen: Sequence[PodFacts], finished: Collection[str]) -> dict[str, int]:
+    """Costs that pods should have: those of the chosen, and none of ours on others."""
     partly = 0 < len(finished) < len(chosen)
-    return {pod.uid: FINISHED_COST if partly and pod.uid in finished else MARKED_COST for pod in chosen}
+    wanted = {pod.uid: FINISHED_COST if partly and pod.uid in finished else MARKED_COST for pod in chosen}
+    return {
+        pod.uid: wanted.get(pod.uid, 0)
+        for pod in live
+        if pod.uid in wanted or pod.deletion_cost in (MARKED_COST, FINISHED_COST)
+    }
 
 
-def _costs(live: Sequence[PodFacts], wanted: Mapping[str, int]) -> tuple[DeletionCost, ...]:
-    changes = []
-    for pod in live:
-        cost = wanted.get(pod.uid)
-        ours = pod.deletion_cost in (MARKED_COST, FINISHED_COST)
-        if (cost is None and ours) or (cost is not None and cost != pod.deletion_cost):
-            changes.append(DeletionCost(pod.name, pod.uid, cost))
-    return tuple(changes)
+def _changes(live: Iterable[PodFacts], costs: Mapping[str, int]) -> tuple[DeletionCost, ...]:
+    return tuple(
+        DeletionCost(pod.name, pod.uid, costs[pod.uid] or None)
+        for pod in live
+        if costs.get(pod.uid, pod.deletion_cost) != pod.deletion_cost
+    )

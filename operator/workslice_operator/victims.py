@@ -1,6 +1,6 @@
 """Which replicas go first when a pool shrinks: in the order in which a ReplicaSet deletes pods, the emptiest first among equals."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Final
 
@@ -40,20 +40,24 @@ def choose_victims(observed: Observed, count: int) -> tuple[PodFacts, ...]:
     return tuple(sorted((pod for pod in observed.pods if pod.live), key=preference)[: max(0, count)])
 
 
-def certain_to_go(live: Iterable[PodFacts], wanted: Sequence[PodFacts]) -> tuple[PodFacts, ...]:
-    """As many of `wanted` as can be removed so that the ReplicaSet has no other choice: ranks and costs, as they stand on the pods,
-    put them before all others.
+def certain_to_go(
+    live: Iterable[PodFacts], wanted: Iterable[PodFacts], costs: Mapping[str, int]
+) -> tuple[PodFacts, ...]:
+    """As many of `wanted` as can be removed so that the ReplicaSet has no other choice.
+
+    `costs` are the deletion costs that are being written, by UID. The controller may see each pod's old one or its new one.
     """
-    order = sorted(live, key=_removal_order)
     uids = {pod.uid for pod in wanted}
+
+    def worst_case(pod: PodFacts) -> tuple[Rank, int]:
+        seen = pod.deletion_cost, costs.get(pod.uid, pod.deletion_cost)
+        return rank(pod), max(seen) if pod.uid in uids else min(seen)
+
+    order = sorted(live, key=lambda pod: (worst_case(pod), pod.uid in uids))
     certain: tuple[PodFacts, ...] = ()
     for count, pod in enumerate(order, start=1):
         if pod.uid not in uids:
             break
-        if count == len(order) or _removal_order(pod) < _removal_order(order[count]):
+        if count == len(order) or worst_case(pod) < worst_case(order[count]):
             certain = tuple(order[:count])
     return certain
-
-
-def _removal_order(pod: PodFacts) -> tuple[Rank, int]:
-    return rank(pod), pod.deletion_cost
