@@ -84,6 +84,15 @@ def test_follows_the_links_of_a_mounted_secret(tmp_path: Path) -> None:
     assert keys.authenticate(b"Bearer new") == "ada"
 
 
+def test_a_link_to_nothing_hides_no_change_of_the_other_files(directory: Path) -> None:
+    (directory / "gone").symlink_to("..data/gone")
+    keys = ApiKeys(directory)
+    assert keys.authenticate(f"Bearer {KEY}".encode()) == "ada"
+    (directory / "ada").unlink()
+    keys.reload_if_changed()
+    refusal_of(keys, f"Bearer {KEY}".encode())
+
+
 @pytest.mark.parametrize("make", [True, False])
 def test_an_empty_or_missing_directory_lets_nobody_in_and_says_so(
     tmp_path: Path, make: bool, caplog: pytest.LogCaptureFixture

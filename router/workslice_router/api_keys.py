@@ -112,13 +112,17 @@ def hash_key(key: str, salt: bytes) -> str:
 def _fingerprint(directory: Path) -> object:
     """Changes whenever a file of the directory does; follows the links of a mounted Secret."""
     try:
-        return tuple(
-            (path.name, status.st_mtime_ns, status.st_size, status.st_ino)
-            for path in sorted(directory.iterdir())
-            for status in (path.stat(),)
-        )
+        return tuple((path.name, _version(path)) for path in sorted(directory.iterdir()))
     except OSError as error:
         return str(error)
+
+
+def _version(path: Path) -> object:
+    try:
+        status = path.stat()
+    except OSError as error:  # a link whose target has just gone: the other files must still be seen to change
+        return str(error)
+    return status.st_mtime_ns, status.st_size, status.st_ino
 
 
 def _unauthorized(detail: str) -> Refused:
