@@ -18,10 +18,8 @@ help: ## List the commands
 setup: $(BIN)/.ready ## Make the Python environment from the lock file
 
 $(BIN)/.ready: pyproject.toml uv.lock
-	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) is not on PATH: install Python 3.11, or name it with make PYTHON=/path/to/python3.11"; exit 1; }
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || { echo "$(PYTHON) is not Python 3.11"; exit 1; }
 	@echo "== Python environment"
-	@test -x $(BIN)/python || $(PYTHON) -m venv .venv || { echo "no venv module: apt-get install python3.11-venv"; exit 1; }
+	@scripts/make-venv $(PYTHON)
 	@test -x $(BIN)/uv || $(BIN)/pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
 	$(BIN)/uv sync --frozen --all-extras
 	@touch $@
