@@ -1,6 +1,7 @@
 """Following the Kubernetes API through everything that goes wrong with it."""
 
 import asyncio
+import copy
 import logging
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -184,6 +185,55 @@ async def test_an_object_that_cannot_be_read_does_not_stop_the_others(
     api.put("workspacepools", pool("d"))
     await until(lambda: "model-d" in table.routes)
     assert "ignoring workspacepools serving/broken" in caplog.text
+
+
+def changed(item: dict[str, Any], path: str, value: object) -> dict[str, Any]:
+    item = copy.deepcopy(item)
+    inner: Any = item
+    *way, last = (int(part) if part.isdigit() else part for part in path.split("."))
+    for part in way:
+        inner = inner[part]
+    inner[last] = value
+    return item
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("metadata.labels", ["x"]),
+        ("ports", 5),
+        ("ports.0.port", "http"),
+        ("endpoints", {"a": 1}),
+        ("endpoints.0", None),
+        ("endpoints.0.addresses", 5),
+        ("endpoints.0.conditions", "ready"),
+        ("endpoints.0.targetRef", ["uid"]),
+        ("endpoints.0.targetRef.uid", {"a": 1}),
+        ("endpoints.0.targetRef.uid", "x\r\nset-cookie: y"),
+    ],
+)
+async def test_endpoints_of_a_shape_that_nobody_foresaw_keep_no_others_out(
+    api: ScriptedApi, table: RoutingTable, path: str, value: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kubernetes_watch, "_PAUSE_AFTER_FAULT", 0.01)
+    await watched(api, table)
+    api.put("endpointslices", changed(endpoints("a", "pod-new"), path, value))
+    api.put("endpointslices", endpoints("b", "pod-new"))
+    api.put("workspacepools", pool("d"))
+    await until(lambda: [one.uid for one in table.pools["serving/b"].replicas] == ["pod-new"])
+    await until(lambda: "model-d" in table.routes)
+    assert not any(one.uid == value for one in table.pools["serving/a"].replicas)
+
+
+@pytest.mark.parametrize("document", [[], "page", {"items": []}, {"items": [{}], "metadata": {}}, {"metadata": None}])
+async def test_an_answer_that_is_not_the_apis_is_asked_for_again(
+    api: ScriptedApi, table: RoutingTable, document: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = api._answer
+    with monkeypatch.context() as patched:
+        patched.setattr(api, "_answer", lambda writer, status, _: answer(writer, status, document))
+        await until(lambda: api.lists["workspacepools"] > 2)
+    await watched(api, table)
 
 
 async def test_reads_a_rotated_token_for_every_request(api: ScriptedApi, tmp_path: Path) -> None:

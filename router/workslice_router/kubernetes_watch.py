@@ -23,6 +23,10 @@ _SILENCE: Final = 90.0
 """Seconds without a byte after which a watch is taken for dead; the API server sends a bookmark about every minute."""
 _FIRST_BACKOFF: Final = 0.5
 _LONGEST_BACKOFF: Final = 15.0
+_PAUSE: Final = 0.0005
+_PAUSE_AFTER_FAULT: Final = 1.0
+_WRONG_SHAPE: Final = (AttributeError, KeyError, TypeError)
+"""What reading JSON of another shape than the API's raises (a proxy's error page, a broken object)."""
 _TIMEOUT: Final = httpx.Timeout(connect=5.0, read=_SILENCE, write=10.0, pool=10.0)
 
 _PATHS: Final = {
@@ -75,9 +79,8 @@ class _Feed:
     def put(self, kind: Kind, item: Mapping[str, Any]) -> None:
         try:
             self.view.put(kind, item)
-        except ValueError as error:  # an object of a newer or broken schema: the others must go on
-            metadata = item.get("metadata", {})
-            log.error("ignoring %s %s/%s: %s", kind.value, metadata.get("namespace"), metadata.get("name"), error)
+        except (ValueError, *_WRONG_SHAPE) as error:  # an object of a newer or broken schema: the others must go on
+            log.error("ignoring %s %s: %s", kind.value, _name(item), error)
 
     def listed(self, kind: Kind) -> None:
         self._unlisted.discard(kind)
@@ -88,9 +91,14 @@ class _Feed:
             self._step()
 
     def _step(self) -> None:
-        self._stepping = self.view.step(self._table)
+        self._stepping, pause = True, _PAUSE
+        try:
+            self._stepping = self.view.step(self._table)
+        except Exception:  # one object that nobody foresaw must not keep all others out of the table for ever
+            log.exception("an object did not get into the routing table; the others go on")
+            pause = _PAUSE_AFTER_FAULT
         if self._stepping:
-            asyncio.get_running_loop().call_later(0.0005, self._step)
+            asyncio.get_running_loop().call_later(pause, self._step)
         elif not self._unlisted and not self._table.synced:
             self._table.synced = True
             log.info("synced: %d pools", len(self._table.pools))
@@ -118,7 +126,7 @@ async def _follow(kind: Kind, client: httpx.AsyncClient, access: KubernetesAcces
                 await asyncio.sleep(_FIRST_BACKOFF)  # a server or proxy that ends every watch at once
         except _Expired:
             position.version = None
-        except (httpx.HTTPError, httpx.StreamError, OSError, _ApiError, orjson.JSONDecodeError) as error:
+        except (httpx.HTTPError, httpx.StreamError, OSError, _ApiError, ValueError, *_WRONG_SHAPE) as error:
             failures = 1 if position.connected else failures + 1
             position.connected = False
             delay = min(_LONGEST_BACKOFF, _FIRST_BACKOFF * 2 ** min(failures - 1, 10)) * random.uniform(0.75, 1.25)
@@ -196,6 +204,11 @@ def _take_in(kind: Kind, event: Mapping[str, Any], feed: _Feed) -> str:
     elif event["type"] != "BOOKMARK":
         feed.put(kind, item)
     return str(item["metadata"]["resourceVersion"])
+
+
+def _name(item: Mapping[str, Any]) -> str:
+    metadata = item.get("metadata") if isinstance(item, dict) else None
+    return f"{metadata.get('namespace')}/{metadata.get('name')}" if isinstance(metadata, dict) else "without metadata"
 
 
 def _reason(error: Exception) -> str:

@@ -1,5 +1,6 @@
 """Turns the API's objects into what the router needs of them. Pure."""
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
@@ -8,6 +9,7 @@ from workslice_api.profile import WorkspaceProfileSpec, WorkspaceSpec
 from workslice_api.quantity import duration_seconds
 from workslice_router.routing_table import PoolSpec, ReplicaSpec
 
+_SANE_UID: Final = re.compile(r"[0-9A-Za-z._-]{1,128}\Z")
 _DEFAULT_CONCURRENT: Final = int(WorkspaceSpec().max_concurrent)
 
 
@@ -51,7 +53,7 @@ def replica_specs(
         for endpoint in slice_.get("endpoints") or ():
             uid = (endpoint.get("targetRef") or {}).get("uid")
             addresses = endpoint.get("addresses")
-            if not uid or not addresses:
+            if not addresses or not isinstance(uid, str) or not _SANE_UID.match(uid):  # clients see it in a header
                 continue
             conditions = endpoint.get("conditions") or {}
             spec = ReplicaSpec(
