@@ -68,3 +68,9 @@ def test_an_error_inside_a_stream_is_one_event() -> None:
     assert event.startswith(b"data: {")
     assert event.endswith(b"}\n\n")
     assert event.count(b"\n") == 2
+
+
+def test_what_a_client_sent_is_repeated_in_part_only() -> None:
+    made = refusal(Reason.UNKNOWN_CLASS, model="m", requested="c" * 60_000, classes="short")
+    assert len(made.body) < 1500
+    assert "short" in json.loads(made.body)["error"]["message"]

@@ -53,6 +53,7 @@ class ErrorKind:
     message: str
 
 
+_LONGEST_BLANK: Final = 1000
 _INVALID: Final = "invalid_request_error"
 _AUTHENTICATION: Final = "authentication_error"
 _LIMIT: Final = "rate_limit_error"
@@ -160,7 +161,8 @@ def refusal(
         KeyError: a blank of the sentence was not given.
     """
     kind = ERRORS[reason]
-    error = {"message": kind.message.format(**blanks), "type": kind.type, "param": param, "code": reason.value}
+    shown = {name: _shortened(value) for name, value in blanks.items()}
+    error = {"message": kind.message.format(**shown), "type": kind.type, "param": param, "code": reason.value}
     headers = [(b"content-type", b"application/json"), (b"x-workslice-reason", reason.value.encode())]
     if retry_after is not None:
         headers.append((b"retry-after", b"%d" % max(1, math.ceil(retry_after))))
@@ -169,6 +171,11 @@ def refusal(
     if reason is Reason.INVALID_API_KEY:
         headers.append((b"www-authenticate", b"Bearer"))
     return Refusal(kind.status, reason, orjson.dumps({"error": error}), tuple(headers))
+
+
+def _shortened(value: str | float) -> str | float:
+    """What a client sent may be long; its answer need not repeat all of it."""
+    return f"{value[:_LONGEST_BLANK]}…" if isinstance(value, str) and len(value) > _LONGEST_BLANK else value
 
 
 def sse_error_event(cause: Refusal) -> bytes:
