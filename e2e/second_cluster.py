@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 INSTANCE = "7"
-LINK = "workslice7"
+LINK = f"workslice{INSTANCE}"
+NODE = f"workslice-{INSTANCE}-node"
 
 
 class SecondCluster:
@@ -17,6 +18,7 @@ class SecondCluster:
         self.state = state
         self.environment = {**os.environ, "WORKSLICE_CLUSTER_INSTANCE": INSTANCE, "WORKSLICE_CLUSTER_STATE": str(state)}
         self.namespaces: set[str] = set()
+        self.remembered_at = 0.0
 
     def start(self, *words: str) -> "subprocess.Popen[str]":
         command = [sys.executable, "-m", "workslice_cluster", *words]
@@ -37,6 +39,7 @@ class SecondCluster:
 
     def remember_namespaces(self) -> int:
         """Note the namespaces of everything that carries the state folder in its environment; return how many inits."""
+        self.remembered_at = float(read(Path("/proc/uptime")).split()[0])
         inits = 0
         for pid, folder in process_folders():
             environment = read(folder / "environ").split("\0")
@@ -68,3 +71,9 @@ def process_folders() -> Iterator[tuple[int, Path]]:
     for name in os.listdir("/proc"):
         if name.isdecimal():
             yield int(name), Path("/proc", name)
+
+
+def started_at(process: Path) -> float:
+    """When the process of a folder of /proc started, in seconds since the machine did; infinity when it has ended."""
+    fields = read(process / "stat").rpartition(")")[2].split()
+    return int(fields[19]) / os.sysconf("SC_CLK_TCK") if fields else float("inf")

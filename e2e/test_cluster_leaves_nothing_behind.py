@@ -5,6 +5,7 @@ It starts a second cluster beside the shared one; instance number, addresses and
 
 import json
 import os
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from second_cluster import LINK, SecondCluster, process_folders, read, read_link
+from second_cluster import INSTANCE, LINK, NODE, SecondCluster, process_folders, read, read_link, started_at
 
-# Groups of the shared cluster come and go with its pods.
-SHARED_GROUP = "workslice-0"
+# Links, routes and control groups of other clusters, the shared one among them, come and go.
+OF_OTHERS = re.compile(rf"\bworkslice-?(?!{INSTANCE}\b)\d\b")
 
 pytestmark = pytest.mark.e2e
 
@@ -44,14 +45,15 @@ def host_snapshot() -> dict[str, set[str]]:
         listed = subprocess.run(["ip", "-json", *words], capture_output=True, text=True, check=True).stdout
         return list(json.loads(listed))
 
-    groups = [path for path in Path("/sys/fs/cgroup").rglob("*") if path.is_dir() and SHARED_GROUP not in path.parts]
+    groups = [path for path in Path("/sys/fs/cgroup").rglob("*") if path.is_dir()]
     mounts = Path("/proc/self/mountinfo").read_text().splitlines()
-    return {
+    found = {
         "interfaces": {link["ifname"] for link in ip("link")},
         "routes": {f"{route['dst']} {route.get('gateway')} {route.get('dev')}" for route in ip("-4", "route")},
         "mounts": {line.split(" ")[4] for line in mounts},
         "control groups": {str(path) for path in groups},
     }
+    return {what: {name for name in names if not OF_OTHERS.search(name)} for what, names in found.items()}
 
 
 def processes_left(cluster: SecondCluster) -> list[str]:
@@ -61,6 +63,8 @@ def processes_left(cluster: SecondCluster) -> list[str]:
         if pid == os.getpid() or not (command := read(folder / "cmdline")):
             continue
         inside = cluster.namespaces & {read_link(folder / "ns" / kind) for kind in ("net", "mnt", "pid")}
+        # The kernel gives the number of a namespace that is gone to a new one, such as a pod's of the shared cluster.
+        inside = inside if started_at(folder) < cluster.remembered_at else set()
         if inside or str(cluster.state) in read(folder / "environ") + command + read(folder / "mountinfo"):
             left.append(f"{pid} {command}")
     return left
@@ -97,6 +101,16 @@ def test_a_cluster_with_a_running_pod_is_gone_after_down(cluster: SecondCluster)
     assert_nothing_is_left(cluster, before)
 
 
+@pytest.mark.parametrize("command", ["up", "down"])
+def test_another_cluster_of_the_same_number_is_left_alone(cluster: SecondCluster, tmp_path: Path, command: str) -> None:
+    cluster.run("up")
+    with SecondCluster(tmp_path / "other").start(command) as process:
+        output, _ = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert f"is the number of the cluster in {cluster.state}, which runs" in output
+    cluster.run("status")
+
+
 def test_a_cluster_with_a_second_node_is_gone_after_down(cluster: SecondCluster) -> None:
     before = host_snapshot()
     cluster.run("up")
@@ -122,7 +136,7 @@ def test_a_removed_node_is_gone_with_its_pods(cluster: SecondCluster) -> None:
 
     cluster.run("node", "remove", "second")
 
-    assert cluster.run("kubectl", "get", "nodes", "-o", "name").split() == ["node/workslice-7-node"]
+    assert cluster.run("kubectl", "get", "nodes", "-o", "name").split() == [f"node/{NODE}"]
     assert processes_left(cluster) == running
     after = host_snapshot()
     assert {what: after[what] - before[what] for what in before} == {what: set() for what in before}

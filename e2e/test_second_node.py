@@ -11,12 +11,12 @@ from demo.waiting import NotYet, wait_until
 
 import manifests
 from probe_pods import LISTENING_PORT, address, call, caller, listener, wait_for_call
-from second_cluster import SecondCluster
+from second_cluster import NODE, SecondCluster
 from workslice_cluster import images
 
 pytestmark = pytest.mark.e2e
 
-NODES = {"first": "workslice-7-node", "second": "second"}
+NODES = {"first": NODE, "second": "second"}
 SERVICE = {
     "apiVersion": "v1",
     "kind": "Service",

@@ -11,7 +11,15 @@ from workslice_cluster.repository import repository
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    for name in ("images", "crds", "operator", "router", ".dockerignore", "pyproject.toml"):
+    for name in (
+        "images",
+        "crds",
+        "operator",
+        "router",
+        "e2e/cluster/workslice_cluster",
+        ".dockerignore",
+        "pyproject.toml",
+    ):
         source = repository() / name
         copy = shutil.copytree if source.is_dir() else shutil.copy
         copy(source, tmp_path / name)
@@ -36,7 +44,9 @@ def changed(before: dict[str, str], after: dict[str, str]) -> set[str]:
         ("router/workslice_router/__init__.py", {"router"}),
         ("images/router/Dockerfile", {"router"}),
         ("images/vllm/serve_on_cpu.py", {"vllm"}),
-        (".dockerignore", {"operator", "router", "vllm"}),
+        ("e2e/cluster/workslice_cluster/device_plugin.py", {"device-plugin"}),
+        ("e2e/cluster/workslice_cluster/bring_up.py", set()),
+        (".dockerignore", {"operator", "router", "vllm", "device-plugin"}),
         ("pyproject.toml", set()),
         ("images/vllm/cpu.lock", set()),
     ],
@@ -79,11 +89,26 @@ def test_what_a_dockerfile_copies_from_the_checkout_is_an_input_of_its_tag() -> 
         assert copied - decided_elsewhere == set(image.sources)
 
 
-@pytest.mark.parametrize("name", ["operator", "router"])
+@pytest.mark.parametrize("name", ["operator", "router", "device-plugin"])
 def test_the_dockerfile_exports_the_lock_with_the_options_of_the_tag(name: str) -> None:
     dockerfile = " ".join((repository() / "images" / name / "Dockerfile").read_text().replace("\\\n", " ").split())
     options = export_command(Path("uv"), IMAGES[name])
     assert " ".join(str(word).replace("=", " ") for word in options) in dockerfile
+
+
+def test_the_device_plugin_image_has_every_module_that_the_device_plugin_imports() -> None:
+    sources = {Path(source).stem for source in IMAGES["device-plugin"].sources}
+    for source in IMAGES["device-plugin"].sources:
+        text = (repository() / source).read_text()
+        lines = re.findall(
+            r"^(?:from workslice_cluster import (.+)|from workslice_cluster\.(\w+) import)", text, re.MULTILINE
+        )
+        assert {name.strip() for several, one in lines for name in (several or one).split(",")} <= sources
+
+
+def test_the_device_plugin_image_installs_what_speaks_grpc_and_no_more() -> None:
+    names = set(re.findall(r"^([a-z0-9-]+)==", images.requirements(IMAGES["device-plugin"]), flags=re.MULTILINE))
+    assert names == {"grpcio", "protobuf", "typing-extensions"}
 
 
 def test_the_router_image_installs_neither_kopf_nor_kubernetes() -> None:

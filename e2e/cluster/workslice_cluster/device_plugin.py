@@ -1,10 +1,10 @@
 """A device plugin like NVIDIA's for GPUs that are not there: it speaks the real kubelet API over real sockets.
 
 What a container gets instead of a driver is the CPU build of the engine, mounted read-only as the NVIDIA container toolkit
-mounts driver libraries on a real node.
+mounts driver libraries on a real node. It runs beside the kubelet on the embedded cluster, and as a DaemonSet elsewhere.
 """
 
-import sys
+import argparse
 import threading
 import time
 from collections.abc import Iterator
@@ -46,8 +46,9 @@ def preferred(available: list[str], must_include: list[str], size: int) -> list[
 class Plugin:
     """Serves one resource to the kubelet. A class because gRPC threads share its devices' health."""
 
-    def __init__(self, part: Slice) -> None:
+    def __init__(self, part: Slice, engine: Path | None = None) -> None:
         self._part = part
+        self._engine = engine
         self._health = dict.fromkeys(part.devices, device_health.HEALTHY)
         self._changed = threading.Condition()
         self._server: grpc.Server | None = None
@@ -133,16 +134,22 @@ class Plugin:
         return MESSAGES["PreferredAllocationResponse"](container_responses=answers)
 
     def _allocate(self, request: Any, context: grpc.ServicerContext) -> Any:
-        # Asked for only now: the cluster may be up before the engine's packages are.
-        from workslice_cluster.engine_environment import site_packages
-
-        engine = site_packages()
-        if not engine.is_dir():
-            text = f"the engine's packages are not at {engine}: run `python -m workslice_cluster.engine_environment`"
-            context.abort(grpc.StatusCode.FAILED_PRECONDITION, text)
+        engine = self._engine or _engine_of_the_checkout(context)
         wanted = [list(one.devices_ids) for one in request.container_requests]
         print(f"allocate {wanted}")
         return MESSAGES["AllocateResponse"](container_responses=[allocation(devices, engine) for devices in wanted])
+
+
+def _engine_of_the_checkout(context: grpc.ServicerContext) -> Path:
+    """Return the folder of the engine's packages; without it the allocation fails with what to do."""
+    # Imported only now: the image of the plugin does without, and the cluster may be up before the packages are there.
+    from workslice_cluster.engine_environment import site_packages
+
+    engine = site_packages()
+    if not engine.is_dir():
+        text = f"the engine's packages are not at {engine}: run `python -m workslice_cluster.engine_environment`"
+        context.abort(grpc.StatusCode.FAILED_PRECONDITION, text)
+    return engine
 
 
 def _kubelet_identity() -> tuple[int, int] | None:
@@ -154,9 +161,12 @@ def _kubelet_identity() -> tuple[int, int] | None:
     return status.st_ino, status.st_mtime_ns
 
 
-def serve(state: Path) -> None:
-    """Serve the inventory of a state folder until killed; a restarted kubelet is registered with again."""
-    plugins = [Plugin(part) for part in inventory.read(state).slices]
+def serve(state: Path, engine: Path | None = None) -> None:
+    """Serve the inventory of a state folder until killed; a restarted kubelet is registered with again.
+
+    `engine` is the node's folder of the engine's packages; by default that of this checkout.
+    """
+    plugins = [Plugin(part, engine) for part in inventory.read(state).slices]
     registered: tuple[int, int] | None = None
     while True:
         try:
@@ -176,5 +186,17 @@ def serve(state: Path) -> None:
         time.sleep(SECONDS_BETWEEN_LOOKS)
 
 
+def _main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m workslice_cluster.device_plugin", description=__doc__)
+    parser.add_argument(
+        "state", type=Path, help="folder with inventory.json and, when devices fail, device-health.json"
+    )
+    parser.add_argument(
+        "--engine", type=Path, help="folder on the node with the engine's packages (default: this checkout's)"
+    )
+    arguments = parser.parse_args()
+    serve(arguments.state, arguments.engine)
+
+
 if __name__ == "__main__":
-    serve(Path(sys.argv[1]))
+    _main()

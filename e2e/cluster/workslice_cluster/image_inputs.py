@@ -9,21 +9,36 @@ from workslice_cluster.content_hash import content_hash, source_files
 
 @dataclass(frozen=True)
 class Image:
-    """One image. `extra` names the lock's packages that go in; `sources` are files and folders below the repository."""
+    """One image. `packages` selects the lock's packages that go in; `sources` are files and folders below the repository."""
 
     name: str
     sources: tuple[str, ...]
-    extra: str | None = None
+    packages: tuple[str, ...] = ()  # options of `uv export`; none: no packages
     target: str | None = None
 
 
 IMAGES = {
     image.name: image
     for image in (
-        Image("operator", ("crds/workslice_api", "operator/workslice_operator"), extra="operator"),
-        Image("router", ("crds/workslice_api", "router/workslice_router"), extra="router"),
+        Image("operator", ("crds/workslice_api", "operator/workslice_operator"), ("--no-dev", "--extra=operator")),
+        Image("router", ("crds/workslice_api", "router/workslice_router"), ("--no-dev", "--extra=router")),
         # The lock of the CPU environment is no input: on the embedded cluster the environment is mounted.
         Image("vllm", ("images/vllm/serve_on_cpu.py",), target="cpu"),
+        Image(
+            "device-plugin",
+            tuple(
+                f"e2e/cluster/workslice_cluster/{module}.py"
+                for module in (
+                    "__init__",
+                    "cluster_error",
+                    "device_health",
+                    "device_plugin",
+                    "device_plugin_api",
+                    "inventory",
+                )
+            ),
+            ("--only-group=device-plugin",),
+        ),
     )
 }
 
@@ -31,7 +46,7 @@ IMAGES = {
 def tag(image: Image, *, repository: Path, base: str, requirements: str) -> str:
     """Return the image's tag: it changes when something that goes into the image does, and not otherwise.
 
-    `base` is the base image's name, `requirements` the locked packages as pip reads them (empty without an extra).
+    `base` is the base image's name, `requirements` the locked packages as pip reads them (empty for an image without any).
     """
     files = [repository / "images" / image.name / "Dockerfile", repository / ".dockerignore"]
     for source in image.sources:
@@ -42,5 +57,5 @@ def tag(image: Image, *, repository: Path, base: str, requirements: str) -> str:
 
 def export_command(uv: Path, image: Image) -> Sequence[str | Path]:
     """Return the command that prints the image's locked packages; the Dockerfiles run the same one."""
-    options = ["--frozen", "--no-dev", f"--extra={image.extra}", "--no-emit-project", "--no-header", "--no-annotate"]
+    options = ["--frozen", *image.packages, "--no-emit-project", "--no-header", "--no-annotate"]
     return [uv, "export", "--quiet", *options]

@@ -1,6 +1,6 @@
 """Builds the repository's images from its own Dockerfiles and keeps each as an OCI archive in the cache.
 
-`python -m workslice_cluster.images build [operator|router|vllm ...]` builds the named images, or all.
+`python -m workslice_cluster.images build [operator|router|vllm|device-plugin ...]` builds the named images, or all.
 """
 
 import sys
@@ -47,7 +47,7 @@ def ensure(name: str) -> tuple[Path, str]:
 
 def requirements(image: Image) -> str:
     """Return the locked packages that the image installs, as pip reads them; nothing for an image without any."""
-    if image.extra is None:
+    if not image.packages:
         return ""
     command = [*export_command(uv(), image), f"--project={repository()}"]
     return run(command, failure="the locked packages could not be listed", environment=uv_environment())

@@ -36,7 +36,11 @@ def mounts_below(mountinfo: str, folder: Path) -> list[str]:
 
 
 def find(instance: Instance) -> Leftovers:
-    """Return what the machine holds of this cluster. Host routes hang on the link and are gone with it."""
+    """Return what the machine holds of this cluster. Host routes hang on the link and are gone with it.
+
+    Raises ClusterError when link and control groups belong to another cluster with the same instance number.
+    """
+    _refuse_what_another_cluster_holds(instance)
     return Leftovers(
         tuple(process.pid for process in processes.of_cluster(instance.state) if process.pid != os.getpid()),
         tuple(mounts_below(Path("/proc/self/mountinfo").read_text(), instance.state)),
@@ -47,6 +51,7 @@ def find(instance: Instance) -> Leftovers:
 
 def remove(instance: Instance) -> None:
     """Remove all of it, and the state except the logs. Raises ClusterError that names what resists."""
+    _refuse_what_another_cluster_holds(instance)
     deadline = time.monotonic() + PATIENCE
     # The init first: with it the kernel ends every process of its PID namespace, pods included.
     if init := namespaces.find_init(first(instance)):
@@ -76,3 +81,11 @@ def remove(instance: Instance) -> None:
                 shutil.rmtree(entry)
             else:
                 entry.unlink()
+
+
+def _refuse_what_another_cluster_holds(instance: Instance) -> None:
+    if other := processes.other_state_of(instance.number, instance.state):
+        raise ClusterError(
+            f"instance {instance.number} is the number of the cluster in {other}, which runs: set WORKSLICE_CLUSTER_INSTANCE "
+            "to another number from 0 to 7, or WORKSLICE_CLUSTER_STATE to that folder"
+        )

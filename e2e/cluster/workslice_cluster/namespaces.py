@@ -42,10 +42,15 @@ def create(node: Node, parent: int | None = None) -> int:
     log = node.instance.log / f"{node.own('namespaces')}.log"
     # A node sees what the first one unmounts, else it would keep it busy.
     command = [*_UNSHARE, "--propagation", "slave" if parent else "private", *_INIT]
+    marks = {
+        processes.CLUSTER_MARK: str(node.instance.state),
+        processes.INSTANCE_MARK: str(node.instance.number),
+        processes.NODE_MARK: node.own(""),
+    }
     with log.open("ab") as output:
         holder = subprocess.Popen(
             inside(parent, command) if parent else command,
-            env={**_ENVIRONMENT, processes.CLUSTER_MARK: str(node.instance.state), processes.NODE_MARK: node.own("")},
+            env={**_ENVIRONMENT, **marks},
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,

@@ -10,6 +10,7 @@ from pathlib import Path
 CLUSTER_MARK = "WORKSLICE_CLUSTER_MEMBER_OF"
 COMPONENT_MARK = "WORKSLICE_CLUSTER_COMPONENT"
 NODE_MARK = "WORKSLICE_CLUSTER_NODE"  # of an init; that of the first node may have none
+INSTANCE_MARK = "WORKSLICE_CLUSTER_NUMBER"  # of an init
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,19 @@ class Process:
 
 def of_cluster(state: Path) -> list[Process]:
     """Return the processes that carry the mark of the cluster with this state folder; zombies are not among them."""
-    wanted = f"{CLUSTER_MARK}={state}".encode()
+    return _marked(f"{CLUSTER_MARK}={state}".encode())
+
+
+def other_state_of(number: int, state: Path) -> str | None:
+    """Return the state folder of another cluster that runs under this instance number, or None."""
+    for process in _marked(f"{INSTANCE_MARK}={number}".encode()):
+        other = process.environment.get(CLUSTER_MARK)
+        if other and other != str(state):
+            return other
+    return None
+
+
+def _marked(wanted: bytes) -> list[Process]:
     found = []
     for entry in os.listdir("/proc"):
         if not entry.isdecimal():
