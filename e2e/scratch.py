@@ -36,16 +36,19 @@ class Scratch:
         used = profile or self.namespace
         self.cluster.apply([manifests.pool(name, self.namespace, used, model or self.namespace, **spec)])
 
-    def wait_for(self, kind: str, status: str, reason: str, *, pool: str = "pool", seconds: float = 60) -> str:
-        """Wait until a condition of a pool has this status and reason, and return its message."""
+    def wait_for(
+        self, kind: str, status: str, reason: str, *, pool: str = "pool", saying: str = "", seconds: float = 60
+    ) -> str:
+        """Wait until a condition of a pool has this status and reason and says these words, and return its message."""
 
         def look() -> str:
             found = condition(self.cluster.get("wspool", pool, self.namespace), kind)
-            if (found["status"], found["reason"]) != (status, reason):
+            if (found["status"], found["reason"]) != (status, reason) or saying not in found["message"]:
                 raise NotYet(f"{kind}={found['status']} {found['reason']}: {found['message']}")
             return str(found["message"])
 
-        return wait_until(f"{kind}={status} with reason {reason} on {self.namespace}/{pool}", look, seconds=seconds)
+        wanted = f"{kind}={status} with reason {reason} {saying!r} on {self.namespace}/{pool}"
+        return wait_until(wanted, look, seconds=seconds)
 
     def pods(self) -> list[dict[str, Any]]:
         """Return the pods of the namespace that are not on their way out."""

@@ -31,8 +31,8 @@ def test_a_replica_without_a_slice_is_counted_and_goes_first_on_scale_down(scale
         pods = [p for p in scaled_long.pods() if p["metadata"]["labels"].get("workslice.dev/pool") == "long"]
         return {p["metadata"]["uid"]: p["status"]["phase"] for p in pods}
 
-    message = scaled_long.wait_for("SlicesGranted", "False", "NoFreeSlice", pool="long")
-    assert "no node has a free 3g.40gb (1 wanted, 0 free)" in message
+    said = "no node has a free 3g.40gb (1 wanted, 0 free)"
+    scaled_long.wait_for("SlicesGranted", "False", "NoFreeSlice", pool="long", saying=said)
     running = [uid for uid, phase in engines().items() if phase == "Running"]
     assert len(engines()) == 2
 
@@ -95,7 +95,6 @@ def test_a_pool_that_waits_for_failed_devices_says_so_and_heals_when_they_recove
     with failed(pools, SMALL, [f"MIG-1g.10gb-{index}" for index in range(3)]):
         scratch.profile(slice_profile="1g.10gb", model_path="no-such-model")
         scratch.pool()
-        message = scratch.wait_for("SlicesGranted", "False", "NoFreeSlice")
-        assert "(1 wanted, 0 free)" in message
+        message = scratch.wait_for("SlicesGranted", "False", "NoFreeSlice", saying="(1 wanted, 0 free)")
         assert f"failed: 3 on {NODE}" in message
     scratch.wait_for("SlicesGranted", "True", "SlicesAvailable")

@@ -12,7 +12,13 @@ import yaml
 ROOT = Path(__file__).resolve().parents[2]
 VARIABLES = {"ENGINE_IMAGE": "registry.example.com/vllm:1", "MODELS_DIRECTORY": "/models", "MODEL": "tiny"}
 EXAMPLES = sorted((ROOT / "examples").rglob("*.yaml"))
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "examples").rglob("*.md")),
+]
+MODULE_FOLDERS = ("", "crds", "operator", "router", "e2e/cluster")
 
 
 def schemas() -> dict[str, Any]:
@@ -78,6 +84,15 @@ def test_every_make_command_of_a_page_exists(page: Path) -> None:
     targets = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     named = set(re.findall(r"(?:^|`|DEMO_MODEL=smollm2 )make ([a-z0-9-]+)", page.read_text(), re.MULTILINE))
     assert named <= targets
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])
+def test_every_module_that_a_page_runs_exists(page: Path) -> None:
+    ours = r"python -m ((?:demo|workslice_[a-z]+)(?:\.[a-z_]+)?)"
+    named = {name.replace(".", "/") for name in re.findall(ours, page.read_text())}
+    files = {name: [ROOT / folder / name for folder in MODULE_FOLDERS] for name in named}
+    missing = [n for n, paths in files.items() if not any(p.with_suffix(".py").exists() or p.is_dir() for p in paths)]
+    assert missing == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])
