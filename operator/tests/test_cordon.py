@@ -1,10 +1,12 @@
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from pool_facts import SLICE, make_observed, make_pod, make_pool, ready_pod
+from pool_facts import INSTALLATION, NOW, SLICE, make_deployment, make_observed, make_pod, make_pool, ready_pod
 
 from workslice_operator.cordon import replacements
 from workslice_operator.observed import Observed, PodFacts
+from workslice_operator.plan import plan
 from workslice_operator.slice_inventory import NodeSlices, SliceInventory
 
 
@@ -58,3 +60,20 @@ def test_replicas_on_cordoned_nodes_are_replaced_as_far_as_slices_allow(
 @pytest.mark.parametrize("facts", [{"profile": None}, {"inventory": None}], ids=["no profile", "no inventory"])
 def test_what_is_unknown_replaces_nothing(facts: dict[str, Any]) -> None:
     assert replacements(Observed(**{**vars(world(OLD)), **facts}), 1) == 0
+
+
+def test_a_pool_grows_by_the_replacement_and_then_drains_the_cordoned_node() -> None:
+    def sizes(observed: Observed, replicas: int) -> tuple[int, list[str]]:
+        result = plan(replace(observed, deployment=make_deployment(replicas)), INSTALLATION, NOW)
+        assert result.status.desired_replicas == 1, "what scaling wants does not change"
+        return result.apply[-1]["spec"]["replicas"], [mark.name for mark in result.status.drain_marks]
+
+    assert sizes(world(OLD), 1) == (2, [])
+    assert sizes(world(OLD, STARTING, free=0), 2) == (2, [])
+    assert sizes(world(OLD, NEW, free=0), 2) == (2, ["a"])
+    assert sizes(world(NEW), 1) == (1, [])
+
+
+def test_a_pool_on_a_cordoned_node_is_looked_at_until_a_slice_is_free() -> None:
+    waiting = replace(world(OLD, free=0), deployment=make_deployment(1))
+    assert plan(waiting, INSTALLATION, NOW).requeue_after <= 10

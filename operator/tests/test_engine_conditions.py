@@ -1,7 +1,7 @@
 from typing import Any
 
 import pytest
-from pool_facts import NOW, make_exit, make_observed, make_pod, make_pool, ready_pod, unplaced_pod
+from pool_facts import NOW, make_deployment, make_exit, make_observed, make_pod, make_pool, ready_pod, unplaced_pod
 
 from workslice_api.names import Reason
 from workslice_api.ownership import Conflict
@@ -94,3 +94,12 @@ def test_a_refusal_of_a_replica_set_that_wants_nothing_any_more_is_old_news() ->
 def test_replicas_that_go_do_not_count() -> None:
     result = finding(1, pods=(ready_pod("a", deleting=True), make_pod("b")))
     assert result.message.startswith("0 of 1 replicas ready")
+
+
+def test_a_new_version_that_fails_says_that_the_others_stay_on_the_old_one() -> None:
+    broken = make_pod("b", last_exit=make_exit("x: error: bad"))
+    pods = (ready_pod("a"), ready_pod("c"), broken)
+    result = finding(3, pods=pods, deployment=make_deployment(3, outdated_replicas=2))
+    assert (result.status, result.reason) == (False, Reason.CRASH_LOOPING)
+    assert result.message.endswith("; until then 2 replicas stay on the previous version")
+    assert "previous version" not in finding(3, pods=pods, deployment=make_deployment(3)).message

@@ -34,7 +34,7 @@ def engines_ready(observed: Observed, desired: int, startup_timeout: float, now:
         return Finding(False, Reason.MODEL_VOLUME_MISSING, message)
     fault = _worst(observed, startup_timeout, now)
     if fault is not None:
-        return Finding(False, fault.reason, f"{progress}; {fault.message}")
+        return Finding(False, fault.reason, f"{progress}; {fault.message}{_rollout(observed)}")
     refused = next((one.failure for one in observed.replica_sets if one.failure and one.replicas), "")
     if refused and len(live) < desired:
         return Finding(False, Reason.PODS_REFUSED, f"{progress}; {_refusal(refused)}")
@@ -44,6 +44,12 @@ def engines_ready(observed: Observed, desired: int, startup_timeout: float, now:
     for_slices = f", {waiting} without a slice" if waiting else ""
     message = f"{progress}{for_slices}; the others start"
     return Finding(ready >= _required(observed, desired), Reason.STARTING, message)
+
+
+def _rollout(observed: Observed) -> str:
+    outdated = observed.deployment.outdated_replicas if observed.deployment else 0
+    still = f"{outdated} replica stays" if outdated == 1 else f"{outdated} replicas stay"
+    return f"; until then {still} on the previous version" if outdated else ""
 
 
 def _required(observed: Observed, desired: int) -> int:

@@ -27,6 +27,8 @@ def _delays(observed: Observed, decision: Decision, startup_timeout: float, now:
     live = [pod for pod in observed.pods if pod.live]
     if sum(pod.scheduled for pod in live) < decision.desired or observed.missing_volumes:
         yield _UNWATCHED_SECONDS
+    if any(pod.node in observed.cordoned_nodes for pod in live):
+        yield _UNWATCHED_SECONDS
     for pod in live:
         if pod.scheduled_at is not None and is_starting(pod, startup_timeout, now):
             yield (pod.scheduled_at + timedelta(seconds=startup_timeout) - now).total_seconds()

@@ -9,6 +9,7 @@ import sys
 from datetime import UTC, datetime
 
 from workslice_api.names import POOL_KIND
+from workslice_operator.cordon_watch import CordonWatch
 from workslice_operator.crds_present import wait_for_crds
 from workslice_operator.engine_metrics import EngineMetrics
 from workslice_operator.event_writer import EventWriter
@@ -73,6 +74,7 @@ class Operator:
             monotonic=loop.time,
         )
         self.profiles = ProfileReconciler(kube, inventory, self.metrics, self.workers.add, utc_now)
+        self.cordons = CordonWatch(kube, lambda: inventory.get(fresh=True), self.workers.add, self.pools.known_keys)
         self.resync = Resync(kube, self.workers.add, lambda: (*self.pools.known_keys(), *self.profiles.known_keys()))
         self.api_seen = False
         self.working = False
@@ -107,6 +109,7 @@ class Operator:
                     group.create_task(self.workers.run(), name="workers"),
                     group.create_task(self.resync.run(self._resynced), name="resync"),
                     group.create_task(self._follow_demand(), name="demand"),
+                    group.create_task(self.cordons.run(), name="cordons"),
                     group.create_task(self.lease.keep(self.resync.soon), name="lease"),
                 ]
                 await asyncio.sleep(0)
