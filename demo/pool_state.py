@@ -24,12 +24,31 @@ def describe(pool: dict[str, Any]) -> str:
 
 
 def ready_pools(cluster: Cluster, namespace: str, *names: str) -> list[dict[str, Any]]:
-    """Return the pools when all of them are Ready at their current generation. Raises NotYet that says which are not."""
+    """Return the pools when all of them are Ready and run the engine image of their profile.
+
+    Raises NotYet that says which are not.
+    """
     pools = [cluster.get("workspacepool", name, namespace) for name in names]
-    waiting = [p for p in pools if not is_ready(p)]
+    waiting = [describe(pool) for pool in pools if not is_ready(pool)]
+    waiting += [f"{pool['metadata']['name']} replaces its engines" for pool in pools if is_rolling(cluster, pool)]
     if waiting:
-        raise NotYet("; ".join(describe(pool) for pool in waiting))
+        raise NotYet("; ".join(waiting))
     return pools
+
+
+def is_rolling(cluster: Cluster, pool: dict[str, Any]) -> bool:
+    """Whether some engine of the pool is not yet, or no longer, the one that its profile asks for."""
+    profile = cluster.find("workspaceprofile", pool["spec"]["profileRef"]["name"])
+    deployment = cluster.find("deployment", f"{pool['metadata']['name']}-engine", pool["metadata"]["namespace"])
+    if profile is None or deployment is None:
+        return False
+    status, wanted = deployment.get("status", {}), deployment["spec"]["replicas"]
+    image = deployment["spec"]["template"]["spec"]["containers"][0]["image"]
+    return bool(
+        image != profile["spec"]["engine"]["image"]
+        or status.get("observedGeneration", 0) < deployment["metadata"]["generation"]
+        or not (status.get("updatedReplicas", 0) == status.get("replicas", 0) == wanted)
+    )
 
 
 def is_ready(pool: dict[str, Any]) -> bool:
