@@ -5,7 +5,7 @@ from typing import Any
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
+from hypothesis.stateful import Bundle, MultipleResults, RuleBasedStateMachine, consumes, invariant, multiple, rule
 from routed_pools import LONG, SHORT, Bench, replicas, view
 
 from workslice_router.admission import Lease, Ticket
@@ -92,17 +92,19 @@ class Admitting(RuleBasedStateMachine):
     @rule(
         target=requests,
         tokens=st.sampled_from([10, 1500, 7000, 9000]),
+        count=st.integers(1, 6),
         at_once=st.booleans(),
         retry=st.booleans(),
         chance=st.floats(0, 0.99),
     )
-    def ask(self, tokens: int, at_once: bool, retry: bool, chance: float) -> Request:
+    def ask(self, tokens: int, count: int, at_once: bool, retry: bool, chance: float) -> MultipleResults[Request]:
         self.bench.random = chance
         excluded = frozenset({"serving/short/a", "serving/canary/c"}) if retry else frozenset[str]()
-        request = Request(self.bench, excluded, settles_at_once=at_once)
-        self.all.append(request)
-        request.submit(max_tokens=tokens)
-        return request
+        asked = [Request(self.bench, excluded, settles_at_once=at_once) for _ in range(count)]
+        self.all += asked
+        for request in asked:
+            request.submit(max_tokens=tokens)
+        return multiple(*asked)
 
     @rule(request=requests, outcome=st.sampled_from(Outcome))
     def end(self, request: Request, outcome: Outcome) -> None:
