@@ -1,7 +1,7 @@
 import pytest
 
 from workslice_api.conditions import condition
-from workslice_api.pool import ScalingMemory, SliceStatus, WorkspacePoolStatus
+from workslice_api.pool import DrainMark, ScalingMemory, SliceStatus, WorkspacePoolStatus
 from workslice_operator.status_urgency import Urgency, urgency
 
 NOW = "2026-01-01T00:00:00Z"
@@ -44,11 +44,12 @@ def test_numbers_can_wait(fields: dict[str, object]) -> None:
         {"ready_replicas": 1},
         {"observed_generation": 2},
         {"draining": ["uid"]},
+        {"drain_marks": [DrainMark(name="a", uid="uid", since=NOW)]},
         {"scaling": ScalingMemory(desired=1)},
         {"conditions": [condition("Ready", False, "PoolNotReady", "2 of 2 replicas are ready", 1, NOW)]},
         {"conditions": [condition("Ready", True, "PoolReady", "something else happened", 1, NOW)]},
     ],
-    ids=["desired", "ready", "generation", "draining", "scaling", "condition", "message"],
+    ids=["desired", "ready", "generation", "draining", "drain mark", "scaling", "condition", "message"],
 )
 def test_decisions_are_written_at_once(fields: dict[str, object]) -> None:
     assert changed(**fields) is Urgency.DECISION
