@@ -43,6 +43,21 @@ def test_the_last_exit_is_read_from_the_present_or_the_previous_state(where: str
     assert (last.exit_code, last.reason, last.message) == (2, "Error", "boom")
 
 
+@pytest.mark.parametrize(
+    ("status", "since", "silent"),
+    [
+        ("False", "11:00:00", False),
+        ("False", "11:00:05", False),
+        ("False", "11:09:00", True),
+        ("True", "11:09:00", False),
+    ],
+)
+def test_an_engine_is_silent_when_it_lost_its_readiness_after_its_start(status: str, since: str, silent: bool) -> None:
+    ready = {"type": "Ready", "status": status, "lastTransitionTime": f"2026-03-01T{since}Z"}
+    running = engine(state={"running": {"startedAt": "2026-03-01T11:00:05Z"}}, started=True)
+    assert pod_facts(raw_pod({**running, "conditions": [ready]})).silent is silent
+
+
 def test_a_waiting_container_tells_why() -> None:
     facts = pod_facts(raw_pod(engine(state={"waiting": {"reason": "ImagePullBackOff", "message": "no such host"}})))
     assert (facts.waiting_reason, facts.waiting_message) == ("ImagePullBackOff", "no such host")

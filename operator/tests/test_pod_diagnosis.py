@@ -89,7 +89,11 @@ def test_an_engine_that_died_after_long_service_did_not_time_out() -> None:
 
 
 def test_an_engine_that_falls_silent_is_not_said_to_start() -> None:
-    assert found(make_pod(age=9000, started=True)).reason is Reason.NOT_ANSWERING
+    assert found(make_pod(age=9000, started=True, silent=True)).reason is Reason.NOT_ANSWERING
+
+
+def test_an_engine_between_its_startup_probe_and_its_first_readiness_probe_has_no_fault() -> None:
+    assert diagnose(make_pod(age=60, started=True), "demo", 600.0, NOW) is None
 
 
 def test_a_crash_near_the_timeout_is_still_a_crash() -> None:

@@ -54,6 +54,8 @@ class PodFacts:
     """Where it was placed."""
     deletion_cost: int = 0
     """What its annotation says to the ReplicaSet; 0 without one."""
+    silent: bool = False
+    """The running engine was ready and is no longer; between its startup and its first readiness probe it is not silent."""
 
     @property
     def live(self) -> bool:
@@ -218,7 +220,14 @@ def pod_facts(raw: Mapping[str, Any]) -> PodFacts:
         address=status.get("podIP", ""),
         node=spec.get("nodeName", ""),
         deletion_cost=_deletion_cost(metadata),
+        silent=_is_silent(conditions.get("Ready", {}), state.get("running") or {}),
     )
+
+
+def _is_silent(ready: Mapping[str, Any], running: Mapping[str, Any]) -> bool:
+    # Of a pod that was never ready the condition dates from before its engine ran; so it does after a restart.
+    since, runs_since = _time(ready.get("lastTransitionTime")), _time(running.get("startedAt"))
+    return ready.get("status") == "False" and since is not None and runs_since is not None and since > runs_since
 
 
 def deployment_facts(raw: Mapping[str, Any]) -> DeploymentFacts:

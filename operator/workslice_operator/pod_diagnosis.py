@@ -42,7 +42,7 @@ def diagnose(pod: PodFacts, namespace: str, startup_timeout: float, now: datetim
         )
     if pod.last_exit is not None:
         return _exit_diagnosis(pod, pod.last_exit, namespace, startup_timeout)
-    if pod.started:
+    if pod.silent:
         return Diagnosis(
             Reason.NOT_ANSWERING,
             f"{pod.name} was ready and no longer answers /health: it is overloaded or hung, or its node is gone; {_logs(pod, namespace)}",
