@@ -77,7 +77,7 @@ LOADS = (
         "streams, a token every 20 ms",
         ("--stream", "--tokens", "50", "--pause", "20", "--connections", "64"),
         "reads",
-        2.5,
+        2.0,
     ),
 )
 

@@ -203,11 +203,18 @@ class EngineConnection(asyncio.Protocol):
         if self._complete:
             return
         status = self._parser.get_status_code()
-        codings = [value.strip().lower() for name, value in self._head if name == b"transfer-encoding"]
+        coding: bytes | None = None
+        until_close = status not in NO_BODY
+        for name, value in self._head:
+            if name == b"content-length":
+                until_close = False
+            elif name == b"transfer-encoding":
+                coding = value if coding is None else coding + b"," + value
+                until_close = False
         if not _FIRST_STATUS <= status <= _LAST_STATUS or status == _SWITCHING_PROTOCOLS:
             self._unacceptable = f"status {status}"
             return
-        if codings not in ([], [b"chunked"]):
+        if coding is not None and coding.strip().lower() != b"chunked":
             self._unacceptable = "a Transfer-Encoding other than chunked"
             return
         if status < _FIRST_FINAL_STATUS:
@@ -217,9 +224,7 @@ class EngineConnection(asyncio.Protocol):
         self._status = status
         # Only valid inside the callbacks: after feed_data it says False.
         self._keep_alive = self._parser.should_keep_alive()
-        self._until_close = not (
-            codings or status in NO_BODY or any(name == b"content-length" for name, _ in self._head)
-        )
+        self._until_close = until_close
 
     def on_body(self, data: bytes) -> None:
         """Some of the body."""

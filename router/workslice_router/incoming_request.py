@@ -39,6 +39,10 @@ class IncomingRequest:
         """The first header of this lower-case name."""
         return self._first.get(name)
 
+    def repeats(self, name: bytes) -> bool:
+        """Whether more than one header has this lower-case name."""
+        return len(self._first) < len(self.headers) and sum(key == name for key, _ in self.headers) > 1
+
     @property
     def head_bytes(self) -> int:
         """Size of target and headers."""
@@ -62,11 +66,15 @@ class IncomingRequest:
         return int(self.header(b"content-length") or 0)
 
 
-def check_head(request: IncomingRequest, keys: ApiKeys, max_body_bytes: int) -> None:
-    """Set the endpoint and the caller, or raise Refused: before the body is read, so that a stranger's body costs nothing."""
+def check_head(request: IncomingRequest, keys: ApiKeys, max_body_bytes: int, bytes_read: int) -> None:
+    """Set the endpoint and the caller, or raise Refused: before the body is read, so that a stranger's body costs nothing.
+
+    The head came in `bytes_read`, perhaps with a part of its body.
+    """
     if request.version not in _SUPPORTED_VERSIONS:
         raise Refused(refusal(Reason.HTTP_VERSION))
-    if request.head_bytes > MAX_HEAD_BYTES or len(request.headers) > MAX_HEADERS:
+    too_large = bytes_read > MAX_HEAD_BYTES and request.head_bytes > MAX_HEAD_BYTES
+    if too_large or len(request.headers) > MAX_HEADERS:
         raise Refused(refusal(Reason.HEADERS_TOO_LARGE, limit=MAX_HEAD_BYTES))
     if request.header(b"transfer-encoding") is not None:
         codings = [value.strip().lower() for name, value in request.headers if name == b"transfer-encoding"]
@@ -85,6 +93,5 @@ def check_head(request: IncomingRequest, keys: ApiKeys, max_body_bytes: int) -> 
         raise Refused(refusal(Reason.EXPECTATION_FAILED))
     if (request.declared_body_bytes or 0) > max_body_bytes:
         raise Refused(refusal(Reason.BODY_TOO_LARGE, limit=max_body_bytes))
-    hosts = sum(name == b"host" for name, _ in request.headers)
-    if hosts > 1 or (hosts == 0 and request.version == "1.1"):
+    if request.repeats(b"host") or (request.version == "1.1" and request.header(b"host") is None):
         raise Refused(refusal(Reason.MALFORMED_REQUEST, detail="a request has one Host header"))

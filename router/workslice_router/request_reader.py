@@ -132,7 +132,7 @@ class RequestReader:
         request.version = self._parser.get_http_version()
         request.keep_alive = self._parser.should_keep_alive()
         try:
-            check_head(request, self._keys, self._max_body_bytes)
+            check_head(request, self._keys, self._max_body_bytes, self._bare_bytes)
         except Refused as refused:
             request.refusal = refused.refusal
             coming = None if refused.refusal.reason is Reason.MALFORMED_REQUEST else request.declared_body_bytes
