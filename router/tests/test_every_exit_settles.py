@@ -23,6 +23,7 @@ from scripted_engine import (
     token,
 )
 
+from workslice_router.admission import Admission
 from workslice_router.openai_errors import Reason, refusal
 
 ERROR = b'data: {"error": {"message": "died", "code": 500}}\n\n'
@@ -144,6 +145,58 @@ async def test_accounts_are_zero_after_a_fault_of_the_router_itself(monkeypatch:
         answer = await router.ask()
         assert (answer.status, answer.error["code"]) == (500, "internal_error")
         assert router.at_rest()
+
+
+FAULTS = {
+    "in the plan of a retry": (dies_after(b""), "workslice_router.admission.Admission.submit", False),
+    "in the error of a failure": (
+        answers(response(b"{}", 500)),
+        "workslice_router.exchange.client_response_headers",
+        False,
+    ),
+    "after the answer": (answers(response(HELLO)), "workslice_router.exchange.find_usage", True),
+    "after the stream": (answers(stream(token("a"), DONE)), "workslice_router.exchange.find_usage", True),
+    "in the event that says why": (
+        dies_after(STREAM_HEAD + chunk(token("a"))),
+        "workslice_router.exchange.sse_error_event",
+        True,
+    ),
+}
+
+
+@pytest.mark.parametrize(("behaviour", "what", "begun"), FAULTS.values(), ids=FAULTS.keys())
+async def test_a_fault_of_the_router_in_a_callback_ends_the_request_and_nothing_else(
+    behaviour: Behaviour, what: str, begun: bool, monkeypatch: pytest.MonkeyPatch
+):
+    calls = 0
+
+    def fault(*arguments: object, **named: object) -> object:
+        nonlocal calls
+        calls += 1
+        if what.endswith("submit") and calls == 1:  # the first attempt is placed, the second is not
+            return original(*arguments, **named)
+        raise RuntimeError("a fault")
+
+    async with (
+        scripted_engine(behaviour) as one,
+        scripted_engine(behaviour) as two,
+        running_router(one, two) as router,
+        router.client() as client,
+    ):
+        original = Admission.submit
+        with monkeypatch.context() as patched:
+            patched.setattr(what, fault)
+            await client.send(post(chat(stream=True)))
+            answer = await client.answer()
+            assert calls
+            if begun:
+                assert await client.closed()
+                assert not answer.complete or "content-length" in answer.headers
+            else:
+                assert (answer.status, answer.error["code"]) == (500, "internal_error")
+        await until(router.at_rest)
+        one.behaviour = two.behaviour = answers(response(HELLO))
+        assert (await router.ask()).status == 200
 
 
 async def test_accounts_are_zero_after_many_mixed_requests():

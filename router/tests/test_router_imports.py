@@ -15,6 +15,7 @@ PURE = (
     "cluster_view",
     "ejection",
     "estimate",
+    "json_structure",
     "model_list",
     "openai_errors",
     "pool_queue",

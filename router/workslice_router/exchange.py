@@ -4,8 +4,10 @@ Everything happens in callbacks of the two connections and of the pool's queue; 
 in `_settle`, once.
 """
 
+import functools
 import logging
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Concatenate, Final, ParamSpec
 
 from workslice_router.admission import Lease, Ticket
 from workslice_router.attempt import Attempt
@@ -29,6 +31,24 @@ CLIENT_GONE_STATUS: Final = 499
 """Status in log and metrics of a request whose client did not wait for the answer."""
 
 log = logging.getLogger("workslice_router.data_path")
+
+
+Arguments = ParamSpec("Arguments")
+
+
+def contained(
+    callback: "Callable[Concatenate[Exchange, Arguments], None]",
+) -> "Callable[Concatenate[Exchange, Arguments], None]":
+    """A callback whose fault ends this request, and neither hangs it nor reaches whoever calls back."""
+
+    @functools.wraps(callback)
+    def guarded(self: "Exchange", /, *arguments: Arguments.args, **named: Arguments.kwargs) -> None:
+        try:
+            callback(self, *arguments, **named)
+        except Exception:
+            self._fail_internally()
+
+    return guarded
 
 
 class Exchange:
@@ -95,14 +115,13 @@ class Exchange:
         else:
             self._ticket = got
 
+    @contained
     def granted(self, lease: Lease) -> None:
         """The pool's queue has a place. Runs inside whatever freed the place, so it must not raise."""
         self._ticket = None
-        try:
-            self._try(lease)
-        except Exception:
-            self._fail_internally()
+        self._try(lease)
 
+    @contained
     def refused(self, cause: Refusal) -> None:
         """The pool's queue gives up on this request."""
         self._ticket = None
@@ -140,6 +159,7 @@ class Exchange:
         """There will be no other attempt: the body is no longer needed."""
         self._body = b""
 
+    @contained
     def failed(self, failure: Failure) -> None:
         """The attempt failed and the client has seen nothing: another replica, or an error."""
         if failure.retryable and self._retries < MAX_RETRIES:
@@ -208,6 +228,7 @@ class Exchange:
         headers = [*cause.headers, *self._own_headers(self._last_lease)]
         self._client.respond(self._request, cause.status, headers, cause.body)
 
+    @contained
     def cut(self, outcome: Outcome, reason: Refusal | None) -> None:
         """The client has a part of the answer and gets no more: say so in the stream, and end it without its end."""
         attempt = self._attempt
@@ -219,6 +240,7 @@ class Exchange:
         )
         self._response.cut(last)
 
+    @contained
     def complete(self, status: int, usage_text: bytes) -> None:
         """The whole answer is relayed."""
         lease = self._lease
@@ -272,7 +294,13 @@ class Exchange:
 
     def _fail_internally(self) -> None:
         log.exception("request %s failed in the router itself", self._request_id.decode("ascii", "replace"))
-        self.interrupt(refusal(Reason.INTERNAL_ERROR))
+        cause = refusal(Reason.INTERNAL_ERROR)
+        if self._settled or self._response.begun:
+            self._abort_attempt()
+            self._settle(Outcome.CLIENT_GONE, cause.status, reason=cause.reason.value)
+            self._client.abort()  # a part of the answer may be out: it must not look complete
+        else:
+            self.interrupt(cause)
 
     def _abort_attempt(self) -> None:
         if self._attempt is not None:
