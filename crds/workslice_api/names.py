@@ -102,6 +102,7 @@ class Reason(StrEnum):
     WAITING_FOR_ENGINE = "WaitingForEngine"
     REMOVING = "Removing"
     HELD_BY_ROLLOUT = "HeldByRollout"
+    REPLACING_CORDONED = "ReplacingCordoned"
     # Events of a drain
     DRAIN_STARTED = "DrainStarted"
     DRAIN_CALLED_BACK = "DrainCalledBack"

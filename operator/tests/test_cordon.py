@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 from pool_facts import INSTALLATION, NOW, SLICE, make_deployment, make_observed, make_pod, make_pool, ready_pod
 
+from workslice_api.conditions import find_condition
 from workslice_operator.cordon import replacements
 from workslice_operator.observed import Observed, PodFacts
 from workslice_operator.plan import plan
@@ -69,6 +70,12 @@ def test_a_pool_grows_by_the_replacement_and_then_drains_the_cordoned_node() -> 
         return result.apply[-1]["spec"]["replicas"], [mark.name for mark in result.status.drain_marks]
 
     assert sizes(world(OLD), 1) == (2, [])
+    told = find_condition(
+        plan(replace(world(OLD), deployment=make_deployment(1)), INSTALLATION, NOW).status.conditions, "Draining"
+    )
+    assert told is not None
+    assert (told.status, told.reason) == ("True", "ReplacingCordoned")
+    assert told.message.startswith("old is cordoned: 1 more start")
     assert sizes(world(OLD, STARTING, free=0), 2) == (2, [])
     assert sizes(world(OLD, NEW, free=0), 2) == (2, ["a"])
     assert sizes(world(NEW), 1) == (1, [])

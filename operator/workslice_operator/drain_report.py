@@ -28,12 +28,20 @@ def next_look(drain: DrainPlan) -> float:
     return LOOK_SECONDS if drain.marks or drain.costs or drain.leaving else math.inf
 
 
-def condition(observed: Observed, drain: DrainPlan) -> Finding | None:
-    """Draining while replicas are asked to go, or must stay because of a rollout; None when the drain has nothing to tell."""
+def condition(observed: Observed, drain: DrainPlan, moving: int = 0) -> Finding | None:
+    """Draining while replicas are asked to go or `moving` of them are being replaced, and the word when a rollout makes them stay;
+    None when there is nothing to tell.
+    """
     if drain.held:
         message = "replicas that are too many go when the rollout of the engine Deployment is complete"
         return Finding(False, Reason.HELD_BY_ROLLOUT, message)
     stages = drain.stages or {}
+    if not stages and moving:
+        nodes = ", ".join(sorted({pod.node for pod in observed.pods if pod.live} & observed.cordoned_nodes)[:_SHOWN])
+        message = (
+            f"{nodes} is cordoned: {moving} more start elsewhere, then the replicas there finish their requests and go"
+        )
+        return Finding(True, Reason.REPLACING_CORDONED, message)
     if not stages:
         return None
     # The one that has the longest way to go speaks for all.

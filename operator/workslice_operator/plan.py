@@ -54,9 +54,10 @@ def plan(observed: Observed, installation: Installation, now: datetime) -> Plan:
     startup_timeout = _startup_timeout(observed.profile)
     profile = pool_conditions.profile_ready(observed)
     decision = _decision(observed, profile, startup_timeout, now)
-    drain = _drain(observed, profile, decision, now)
+    moving = replacements(observed, decision.desired)
+    drain = _drain(observed, profile, decision.desired + moving, now)
     manifests = _manifests(observed, profile, installation, drain.replicas)
-    findings = _findings(observed, profile, decision, drain, manifests, startup_timeout, now)
+    findings = _findings(observed, profile, decision, drain, moving, manifests, startup_timeout, now)
     status = _status(observed, decision, drain, findings, now)
     notes = pool_events(observed.pool.status, status.conditions, decision)
     waits = (RESYNC_SECONDS, next_look(observed, decision, startup_timeout, now), drain_report.next_look(drain))
@@ -109,8 +110,7 @@ def _decision(observed: Observed, profile: Finding, startup_timeout: float, now:
     return decide(observed.pool.spec, memory, counts, observed.signal, now)
 
 
-def _drain(observed: Observed, profile: Finding, decision: Decision, now: datetime) -> DrainPlan:
-    wanted = decision.desired + replacements(observed, decision.desired)
+def _drain(observed: Observed, profile: Finding, wanted: int, now: datetime) -> DrainPlan:
     if not profile.status or observed.profile is None:
         return plan_drain(observed, wanted, "", now)  # the template stays as it is
     return plan_drain(observed, wanted, template_hash(observed.pool, observed.profile), now)
@@ -143,6 +143,7 @@ def _findings(
     profile: Finding,
     decision: Decision,
     drain: DrainPlan,
+    moving: int,
     manifests: Iterable[Mapping[str, Any]],
     startup_timeout: float,
     now: datetime,
@@ -156,7 +157,7 @@ def _findings(
         ConditionType.SLICES_GRANTED: slices_granted(observed, decision.desired),
         ConditionType.ENGINES_READY: engines_ready(observed, decision.desired, startup_timeout, now),
         ConditionType.SCALING: pool_conditions.scaling(decision, live),
-        ConditionType.DRAINING: drain_report.condition(observed, drain) or pool_conditions.draining(observed),
+        ConditionType.DRAINING: drain_report.condition(observed, drain, moving) or pool_conditions.draining(observed),
         ConditionType.DEGRADED: pool_conditions.degraded(observed, foreign),
         ConditionType.CONFLICT: pool_conditions.conflict(observed),
     }
