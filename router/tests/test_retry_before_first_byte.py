@@ -202,6 +202,26 @@ async def test_a_kept_connection_that_the_engine_has_just_closed_is_replaced_and
     assert [answer.status for answer in got] == [200, 200, 200]
 
 
+async def test_a_kept_connection_that_breaks_while_the_engine_works_is_a_failure_of_the_replica(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr("workslice_router.attempt._STALE_SECONDS", 0.05)
+    poison = chat("poison")
+
+    async def dies_of_poison(request: EngineRequest, wire: Wire) -> None:
+        if request.body == poison:
+            await asyncio.sleep(0.1)
+            wire.abort()
+        else:
+            wire.write(response(HELLO))
+
+    async with scripted_engine(dies_of_poison) as engine, running_router(engine) as router:
+        assert (await router.ask()).status == 200
+        assert (await router.ask(poison)).status == 502
+        assert router.table.pools["default/short"].replicas[0].health.ejected
+    assert [request.body == poison for request in engine.requests] == [False, True]
+
+
 async def test_a_stream_that_begins_with_an_engine_error_becomes_an_ordinary_error():
     events = stream(error_event(500, "EngineCore encountered an issue"), DONE)
     async with scripted_engine(answers(events)) as engine, running_router(engine) as router:

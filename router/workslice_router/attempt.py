@@ -15,6 +15,9 @@ from workslice_router.openai_errors import Reason, Refusal, refusal
 
 _LARGEST_ERROR: Final = 64 * 1024
 _TAIL: Final = 4096
+_STALE_SECONDS: Final = 1.0
+"""A kept connection that breaks within this time after a request was sent had been closed before; later the engine died of something,
+perhaps of the request."""
 _FIRST_ERROR_STATUS: Final = 400
 
 log = logging.getLogger("workslice_router.data_path")
@@ -177,7 +180,8 @@ class Attempt:
     def response_lost(self, detail: str) -> None:
         """The engine's connection broke."""
         engine, self._engine = self._engine, None
-        if self._reused and engine is not None and not engine.response_begun:
+        soon = self._data_path.loop.time() - self._silent_since < _STALE_SECONDS
+        if self._reused and soon and engine is not None and not engine.response_begun:
             # The engine closed an idle connection at the moment when we used it: nothing has failed.
             self._connect(fresh=True)
         elif self._stream is not None and self._stream.done:
