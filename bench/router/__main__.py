@@ -107,8 +107,12 @@ def running(name: str, command: list[str], port: int) -> Iterator[int]:
                 time.sleep(0.05)
         yield process.pid
     finally:
-        process.kill()
-        process.communicate()
+        process.terminate()  # a killed nginx leaves its worker behind
+        try:
+            process.communicate(timeout=20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
 
 
 def cpu_seconds(pid: int) -> float:
