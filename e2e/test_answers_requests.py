@@ -2,6 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -57,6 +58,15 @@ def test_completions_answer_too(pools: Installation) -> None:
     answer = pools.client().completions.create(model=MODEL, prompt="Once upon a time", max_tokens=8)
     assert answer.usage is not None
     assert answer.usage.completion_tokens > 0
+
+
+def test_log_probabilities_are_answered_and_the_engine_lives_on(pools: Installation) -> None:
+    messages: Any = [{"role": "user", "content": SHORT_QUESTION}]
+    wanted: Any = {"logprobs": True, "top_logprobs": 5, "max_tokens": 4}
+    for _ in range(2):
+        answer = pools.client().chat.completions.create(model=MODEL, messages=messages, **wanted)
+        assert answer.choices[0].logprobs is not None
+        assert len((answer.choices[0].logprobs.content or [])[0].top_logprobs) == 5
 
 
 def test_the_request_id_of_the_client_comes_back(pools: Installation) -> None:
