@@ -147,6 +147,12 @@ def test_a_rollout_that_has_failed_holds_nothing() -> None:
     assert (drained(observed).replicas, drained(observed).held) == (1, False)
 
 
+def test_a_new_template_after_a_failed_rollout_is_a_new_rollout() -> None:
+    failed = make_deployment(2, outdated_replicas=1, stalled=True, template_hash="former")
+    plan = drained(replace(two(pool(), None), deployment=failed))
+    assert (plan.replicas, plan.held) == (2, True)
+
+
 def test_a_pool_that_goes_to_zero_drains_even_during_a_rollout() -> None:
     observed = replace(
         two(pool("a", "b"), report(a=IDLE, b=BUSY), {"uid-a": EMPTY}),

@@ -74,10 +74,12 @@ def plan_drain(observed: Observed, desired: int, template_hash: str, now: dateti
     surplus = max(deployment.replicas, len(live)) - desired
     if surplus <= 0:
         return DrainPlan(desired, costs=_changes(live, _new_costs(live, (), ())))
-    if desired and _rolls(deployment, template_hash):
+    begins = bool(template_hash) and deployment.template_hash != template_hash
+    if desired and (begins or (deployment.settled and deployment.outdated_replicas > 0)):
         # A rollout that has failed by Kubernetes' own word must not keep a pool large for ever: preStop drains what goes.
-        replicas = desired if deployment.stalled else max(desired, deployment.replicas)
-        return DrainPlan(replicas, costs=_changes(live, _new_costs(live, (), ())), held=not deployment.stalled)
+        held = begins or not deployment.stalled
+        replicas = max(desired, deployment.replicas) if held else desired
+        return DrainPlan(replicas, costs=_changes(live, _new_costs(live, (), ())), held=held)
     return _shrink(observed, deployment, live, desired, surplus, now)
 
 
@@ -89,11 +91,6 @@ def engines_to_ask(observed: Observed, now: datetime) -> tuple[PodFacts, ...]:
         for pod in observed.pods
         if pod.live and pod.address and pod.uid in marks and _stage(observed, marks[pod.uid], now) is Stage.ENGINE
     )
-
-
-def _rolls(deployment: DeploymentFacts, template_hash: str) -> bool:
-    begins = bool(template_hash) and deployment.template_hash != template_hash
-    return begins or (deployment.settled and deployment.outdated_replicas > 0)
 
 
 def _shrink(
