@@ -2,7 +2,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from pool_facts import (
     INSTALLATION,
@@ -270,6 +270,24 @@ PODS = st.sampled_from(
 )
 
 
+@example(
+    pods=[],
+    profile=make_profile(),
+    conflict=None,
+    replicas=None,
+    scaling=BURST,
+    signal=QueueSignal(0, 3),
+    inventory=None,
+)
+@example(
+    pods=[ready_pod("a"), ready_pod("b")],
+    profile=make_profile(),
+    conflict=None,
+    replicas=None,
+    scaling=BURST,
+    signal=QueueSignal(0, 3),
+    inventory=None,
+)
 @given(
     pods=st.lists(PODS, max_size=6, unique_by=lambda pod: pod.name),
     profile=st.sampled_from([None, make_profile(), make_profile(workspace={"maxTokens": 64})]),

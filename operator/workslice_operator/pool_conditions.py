@@ -59,8 +59,10 @@ def scaling(decision: Decision, live: int) -> Finding:
     """Scaling: True while the pool moves to another size, Unknown while demand is."""
     if decision.reason is Reason.SIGNAL_UNKNOWN:
         return Finding(None, decision.reason, decision.message)
-    if decision.reason in (Reason.SCALED_UP, Reason.SCALED_DOWN) or live == decision.desired:
-        return Finding(live != decision.desired, decision.reason, decision.message)
+    if live == decision.desired:
+        # Once the pods are there the move is over, also when this very decision ordered it.
+        moved = decision.reason in (Reason.SCALED_UP, Reason.SCALED_DOWN)
+        return Finding(False, Reason.STEADY if moved else decision.reason, decision.message)
     reason = Reason.SCALED_UP if live < decision.desired else Reason.SCALED_DOWN
     return Finding(True, reason, f"from {live} to {decision.desired}: {decision.message}")
 
