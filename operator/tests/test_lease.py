@@ -47,6 +47,14 @@ async def test_a_second_waits_until_the_first_stops_renewing() -> None:
     assert holder(kube) == "b"
 
 
+async def test_a_lease_is_taken_the_moment_it_expires_and_not_a_retry_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    kube = FakeKube()
+    await lease(kube, "a").acquire()
+    monkeypatch.setattr(lease_module, "RETRY_SECONDS", 60)
+    await asyncio.wait_for(lease(kube, "b").acquire(), timeout=5)
+    assert holder(kube) == "b"
+
+
 async def test_a_released_lease_is_taken_at_once() -> None:
     kube = FakeKube()
     first, second = lease(kube, "a"), lease(kube, "b")

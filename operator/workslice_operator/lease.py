@@ -35,6 +35,7 @@ class Lease:
         self._clock = clock
         self._renewed_at = float("-inf")
         self._seen: tuple[Any, float] = (None, 0.0)
+        self._expires_at = float("-inf")
         self._complaint = ""
 
     @property
@@ -53,7 +54,7 @@ class Lease:
             if holder != said:
                 said = holder
                 log.info("waiting for the lease, held by %s", holder or "nobody: the API did not answer")
-            await asyncio.sleep(RETRY_SECONDS)
+            await asyncio.sleep(min(RETRY_SECONDS, self._until_expiry()))
 
     async def keep(self, regained: Callable[[], None]) -> None:
         """Renew for ever; `regained` is called when it is held again after an outage.
@@ -119,7 +120,13 @@ class Lease:
         if self._seen[0] != version:
             self._seen = (version, _now())
         duration = float(lease["spec"].get("leaseDurationSeconds") or DURATION_SECONDS)
-        return _now() - self._seen[1] >= duration
+        self._expires_at = self._seen[1] + duration
+        return _now() >= self._expires_at
+
+    def _until_expiry(self) -> float:
+        """Seconds until another's Lease expires, so that none of them is waited in vain; a long time when that has passed."""
+        left = self._expires_at - _now()
+        return left if left > 0 else float("inf")
 
     def _fresh(self) -> Object:
         now = self._time()
