@@ -26,8 +26,8 @@ def fail(health: Health, now: float, outcome: Outcome = Outcome.CONNECT_FAILED) 
     return settled(sent(health, now), outcome, now, probe)
 
 
-@pytest.mark.parametrize("outcome", [Outcome.CONNECT_FAILED, Outcome.RESET])
-def test_a_replica_that_cannot_be_reached_gets_a_rest_at_once(outcome: Outcome) -> None:
+@pytest.mark.parametrize("outcome", [Outcome.CONNECT_FAILED, Outcome.RESET, Outcome.CORE_DIED])
+def test_a_replica_that_is_gone_gets_a_rest_at_once(outcome: Outcome) -> None:
     health = fail(HEALTHY, 100.0, outcome)
     assert health.ejected
     assert not available(health, 100.0 + FIRST_REST - 0.01)

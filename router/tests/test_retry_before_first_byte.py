@@ -85,6 +85,14 @@ async def test_another_replica_answers_when_nobody_listens_at_the_first():
     assert [answer.status for answer in got] == [200] * 6
 
 
+async def test_an_engine_whose_core_died_is_asked_once_and_nothing_else_is_sent_there():
+    died = answers(response(NOT_RETRIED["engine fault"][1], 500))
+    async with scripted_engine(died) as one, scripted_engine() as two, running_router(one, two) as router:
+        got = await ask_until_tried(router, chat(), 6)
+    assert sorted(answer.status for answer in got) == [200] * 5 + [500]
+    assert (len(one.requests), len(two.requests)) == (1, 5)
+
+
 async def test_the_same_body_and_the_same_splice_go_to_the_second_replica():
     async with (
         scripted_engine(dies_after(b"")) as one,

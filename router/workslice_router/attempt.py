@@ -205,7 +205,8 @@ class Attempt:
             self._lease.answered()
         self._relay(events)
         if stream.error is not None:
-            self._cut(Outcome.ENGINE_ERROR, None)
+            died = error_of_event(stream.error).outcome is Outcome.CORE_DIED
+            self._cut(Outcome.CORE_DIED if died else Outcome.ENGINE_ERROR, None)
 
     def _relay(self, data: bytes) -> None:
         if self._response.begun:

@@ -26,6 +26,8 @@ class Outcome(Enum):
     """Says nothing about the replica."""
     ENGINE_ERROR = "engine_error"
     """A 5xx that is the engine's fault, or an error object inside a stream."""
+    CORE_DIED = "core_died"
+    """The API server of the engine says that the core behind it is gone: it follows within seconds."""
     ROUTER_FAULT = "router_fault"
     """The router could not even try: no file, port or memory left for a connection. Says nothing about the replica either."""
     CONNECT_FAILED = "connect_failed"

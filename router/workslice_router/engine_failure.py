@@ -18,6 +18,8 @@ first byte, refused the request, or is shutting down. An error that the engine i
 only fail again elsewhere."""
 # What vLLM answers (status 500, /health still 200) while it drains.
 _DRAINING_MARK: Final = b"cannot schedule new futures after shutdown"
+# What vLLM answers (status 500) for a moment when its core has died; not repeated elsewhere, since the request may have killed it.
+_DEAD_MARK: Final = b"EngineCore encountered an issue"
 # What vLLM answers (status 400) when it has counted the prompt; spaces as any JSON writer may put them.
 _TOO_LONG_MARK: Final = re.compile(rb'"param"\s*:\s*"input_tokens"')
 _OWN_SHORTAGES: Final = frozenset(
@@ -60,6 +62,8 @@ class EngineError:
         if self.status == _SERVICE_UNAVAILABLE:
             return Outcome.BUSY
         if self.status in _SERVER_ERRORS:
+            if _DEAD_MARK in self.body:
+                return Outcome.CORE_DIED
             return Outcome.DRAINING if _DRAINING_MARK in self.body else Outcome.ENGINE_ERROR
         if self.status == _BAD_REQUEST and _TOO_LONG_MARK.search(self.body):
             return Outcome.TOO_LONG
