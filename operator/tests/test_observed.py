@@ -48,6 +48,7 @@ def test_the_last_exit_is_read_from_the_present_or_the_previous_state(where: str
     [
         ("False", "11:00:00", False),
         ("False", "11:00:05", False),
+        ("False", "11:00:06", False),
         ("False", "11:09:00", True),
         ("True", "11:09:00", False),
     ],

@@ -92,6 +92,11 @@ def test_an_engine_that_falls_silent_is_not_said_to_start() -> None:
     assert found(make_pod(age=9000, started=True, silent=True)).reason is Reason.NOT_ANSWERING
 
 
+def test_an_engine_that_falls_silent_long_after_a_crash_is_not_said_to_crash() -> None:
+    crashed = make_exit("ValueError: bad", exit_code=1, lived=60)
+    assert found(make_pod(age=9000, started=True, silent=True, last_exit=crashed)).reason is Reason.NOT_ANSWERING
+
+
 def test_an_engine_between_its_startup_probe_and_its_first_readiness_probe_has_no_fault() -> None:
     assert diagnose(make_pod(age=60, started=True), "demo", 600.0, NOW) is None
 

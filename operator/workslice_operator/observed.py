@@ -2,14 +2,17 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Any
+from datetime import datetime, timedelta
+from typing import Any, Final
 
 from workslice_api.names import DELETION_COST_ANNOTATION, ENGINE_CONTAINER, TEMPLATE_HASH_ANNOTATION
 from workslice_api.ownership import Conflict
 from workslice_api.pool import WorkspacePool
 from workslice_api.profile import WorkspaceProfile
 from workslice_operator.slice_inventory import SliceInventory
+
+_QUICKEST_START: Final = timedelta(seconds=2)
+"""No engine is ready sooner: a pod that is not since then never was, the kubelet only wrote down the last end and the new start at once."""
 
 
 @dataclass(frozen=True)
@@ -227,7 +230,9 @@ def pod_facts(raw: Mapping[str, Any]) -> PodFacts:
 def _is_silent(ready: Mapping[str, Any], running: Mapping[str, Any]) -> bool:
     # Of a pod that was never ready the condition dates from before its engine ran; so it does after a restart.
     since, runs_since = _time(ready.get("lastTransitionTime")), _time(running.get("startedAt"))
-    return ready.get("status") == "False" and since is not None and runs_since is not None and since > runs_since
+    if ready.get("status") != "False" or since is None or runs_since is None:
+        return False
+    return since - runs_since > _QUICKEST_START
 
 
 def deployment_facts(raw: Mapping[str, Any]) -> DeploymentFacts:

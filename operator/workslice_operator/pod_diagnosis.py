@@ -40,13 +40,13 @@ def diagnose(pod: PodFacts, namespace: str, startup_timeout: float, now: datetim
             f"the container of {pod.name} cannot be made: {_first_line(pod.waiting_message) or pod.waiting_reason}; create what "
             "it names, or correct template of the pool",
         )
-    if pod.last_exit is not None:
-        return _exit_diagnosis(pod, pod.last_exit, namespace, startup_timeout)
-    if pod.silent:
+    if pod.silent:  # before the exit of a container that is long replaced
         return Diagnosis(
             Reason.NOT_ANSWERING,
             f"{pod.name} was ready and no longer answers /health: it is overloaded or hung, or its node is gone; {_logs(pod, namespace)}",
         )
+    if pod.last_exit is not None:
+        return _exit_diagnosis(pod, pod.last_exit, namespace, startup_timeout)
     if (now - pod.scheduled_at).total_seconds() >= startup_timeout:
         return _timed_out(pod, namespace, startup_timeout)
     return None
