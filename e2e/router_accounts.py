@@ -1,0 +1,51 @@
+"""What every router says it has running and waiting; after a test all of it must be back to exactly zero."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+from demo.cluster_client import Cluster
+from demo.installation import NAMESPACE
+from demo.waiting import NotYet, wait_until
+
+ADMIN_PORT = 9090
+_ROUTERS = "app.kubernetes.io/component=router"
+
+
+def router_pods(cluster: Cluster) -> list[dict[str, Any]]:
+    """The routers' pods that are not on their way out."""
+    pods = cluster.objects("pods", NAMESPACE, _ROUTERS)
+    return [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
+
+
+def router_states(cluster: Cluster) -> dict[str, dict[str, Any]]:
+    """The document at /state of every router, by pod. Raises NotYet when one does not answer."""
+    states = {}
+    for pod in router_pods(cluster):
+        name, host = pod["metadata"]["name"], pod["status"].get("podIP")
+        try:
+            states[name] = httpx.get(f"http://{host}:{ADMIN_PORT}/state", timeout=3, trust_env=False).json()
+        except httpx.HTTPError as error:
+            raise NotYet(f"{name}: {error}") from error
+    return states
+
+
+def wait_until_accounts_are_zero(cluster: Cluster) -> None:
+    """Wait until no router counts a request or a token as running or waiting, in any pool, on any replica."""
+
+    def zero() -> None:
+        states = router_states(cluster)
+        left = [line for name, state in states.items() for line in _left(name, state)]
+        if left or not states:
+            raise NotYet("; ".join(left) or "no router")
+
+    wait_until("every account of every router to be zero", zero, seconds=30)
+
+
+def _left(router: str, state: dict[str, Any]) -> Iterator[str]:
+    for pool, numbers in state["pools"].items():
+        sums = {key: numbers[key] for key in ("queued", "running", "queuedTokens")}
+        for key in ("inFlight", "outstandingTokens"):
+            sums[key] = sum(abs(replica[key]) for replica in numbers["replicas"])
+        if any(sums.values()):
+            yield f"{router} {pool}: {sums}"

@@ -1,0 +1,62 @@
+"""A streamed answer that a test watches while something goes wrong: where it runs, and how it ended."""
+
+import json
+import threading
+
+import httpx
+from demo.waiting import NotYet, wait_until
+
+DONE = "[DONE]"
+PATIENCE_SECONDS = 120.0
+
+
+class WatchedStream:
+    """Starts at once, in a thread; `url` is the endpoint with /v1 (or one router's)."""
+
+    def __init__(self, url: str, model: str, tokens: int) -> None:
+        self.replica = ""
+        self.events: list[str] = []
+        self.cut: httpx.HTTPError | None = None
+        body = {"model": model, "prompt": "Count", "max_tokens": tokens, "ignore_eos": True, "stream": True}
+        self._thread = threading.Thread(target=self._read, args=(url, body), daemon=True)
+        self._thread.start()
+
+    def _read(self, url: str, body: dict[str, object]) -> None:
+        try:
+            with httpx.stream(
+                "POST", f"{url}/completions", json=body, timeout=PATIENCE_SECONDS, trust_env=False
+            ) as answer:
+                answer.raise_for_status()
+                self.replica = answer.headers["x-workslice-replica"]
+                for line in answer.iter_lines():
+                    if line.startswith("data: "):
+                        self.events.append(line.removeprefix("data: "))
+        except httpx.HTTPError as error:
+            self.cut = error
+
+    def wait_for_start(self) -> "WatchedStream":
+        """Return once the first token is here."""
+
+        def started() -> None:
+            if not self.events:
+                raise NotYet(f"no event yet, {self.cut or 'no error'}")
+
+        wait_until("the stream to start", started, seconds=60, every=0.05)
+        return self
+
+    @property
+    def running(self) -> bool:
+        return self._thread.is_alive()
+
+    def ending(self) -> str:
+        """Wait for its end and say how it was: `done`, `error` (an error event and no [DONE]), `cut`, or what else it was."""
+        self._thread.join(PATIENCE_SECONDS)
+        if self.running:
+            return "it hangs"
+        last = self.events[-1] if self.events else ""
+        failed = any("error" in json.loads(event) for event in self.events if event != DONE)
+        if last == DONE:
+            return "an error, then [DONE]" if failed else "done"
+        if failed:
+            return "error"
+        return "cut" if self.cut else f"a clean end without [DONE] after {last[:80]!r}"
