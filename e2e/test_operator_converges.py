@@ -67,3 +67,31 @@ def test_a_foreign_variable_stays_and_is_named_in_an_event(idle: Scratch) -> Non
     wait_until("an Event that names the variable", named, seconds=30)
     container = idle.cluster.get("deployment", CHILD, idle.namespace)["spec"]["template"]["spec"]["containers"][0]
     assert "DEBUG_BY_HAND" in json.dumps(container["env"])
+
+
+def test_an_engine_that_starts_while_the_operator_is_killed_joins_its_pool(scratch: Scratch) -> None:
+    scratch.profile(slice_profile="1g.10gb")
+    scratch.pool()
+    scratch.wait_for("Ready", "True", "PoolReady", seconds=240)
+    (first,) = scratch.pods()
+    scratch.cluster.patch("wspool", "pool", scratch.namespace, {"spec": {"replicas": 2}})
+
+    def starts() -> None:
+        phases = [pod["status"]["phase"] for pod in scratch.pods()]
+        if phases != ["Running"] * 2:
+            raise NotYet(f"{phases}")
+
+    wait_until("the second engine to start", starts, seconds=60)
+    operator = "app.kubernetes.io/component=operator"
+    scratch.cluster.kubectl("delete", "pod", "-n", SYSTEM, "-l", operator, "--force", "--grace-period=0")
+
+    def both_ready() -> None:
+        ready = scratch.cluster.get("wspool", "pool", scratch.namespace)["status"].get("readyReplicas")
+        if ready != 2:
+            raise NotYet(f"{ready} replicas are ready")
+
+    wait_until("both replicas to be ready", both_ready, seconds=240)
+    scratch.wait_for("Ready", "True", "PoolReady")
+    pods = {pod["metadata"]["uid"] for pod in scratch.pods()}
+    assert len(pods) == 2
+    assert first["metadata"]["uid"] in pods
