@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from workslice_cluster import client_tools
+from workslice_cluster import client_tools, instance
 from workslice_cluster.cache_folder import cache_folder
+from workslice_cluster.cluster_error import ClusterError
 from workslice_cluster.commands import run
 
 
@@ -65,7 +66,15 @@ def connect(kubeconfig: Path) -> Cluster:
     return Cluster(kubeconfig, tools["kubectl"], tools["helm"])
 
 
-def named_by_environment() -> Path | None:
-    """Return the kubeconfig that KUBECONFIG names, None when it is unset."""
+def foreign_kubeconfig() -> Path | None:
+    """Return the kubeconfig that KUBECONFIG names; None when it is unset or the embedded cluster's own.
+
+    Raises:
+        ClusterError: there is no such file.
+    """
     named = os.environ.get("KUBECONFIG")
-    return Path(named) if named else None
+    if not named or Path(named) == instance.from_environment().kubeconfig:
+        return None
+    if not Path(named).is_file():
+        raise ClusterError(f"KUBECONFIG names {named}, which is no file: unset KUBECONFIG to use the embedded cluster")
+    return Path(named)

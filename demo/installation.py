@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import httpx
 from openai import DefaultHttpxClient, OpenAI
 
-from demo.cluster_client import Cluster, connect, named_by_environment
+from demo.cluster_client import Cluster, connect, foreign_kubeconfig
 from demo.waiting import NotYet, wait_until
 from workslice_cluster import images, instance
 from workslice_cluster.cluster_error import ClusterError
@@ -38,8 +38,9 @@ class Images:
 
 def start_cluster() -> Cluster:
     """Return the cluster that KUBECONFIG names, else the embedded one, started when it is not up."""
-    named = named_by_environment()
+    named = foreign_kubeconfig()
     if named is not None:
+        _image_names()
         return connect(named)
     cluster_tool("up")
     return connect(instance.from_environment().kubeconfig)
@@ -57,15 +58,20 @@ def provide_images(cluster: Cluster) -> Images:
     On another cluster WORKSLICE_OPERATOR_IMAGE, WORKSLICE_ROUTER_IMAGE and WORKSLICE_ENGINE_IMAGE name images that it can pull.
     """
     if cluster.kubeconfig != instance.from_environment().kubeconfig:
-        names = [f"WORKSLICE_{part}_IMAGE" for part in ("OPERATOR", "ROUTER", "ENGINE")]
-        if missing := [name for name in names if not os.environ.get(name)]:
-            raise ClusterError(
-                f"KUBECONFIG names a cluster that images cannot be loaded into: set {', '.join(missing)}"
-            )
-        return Images(*(os.environ[name] for name in names))
+        return Images(*_image_names())
     built = [images.ensure(name) for name in ("operator", "router", "vllm")]
     cluster_tool("load", *(str(archive) for archive, _ in built))
     return Images(*(reference for _, reference in built))
+
+
+def _image_names() -> list[str]:
+    names = [f"WORKSLICE_{part}_IMAGE" for part in ("OPERATOR", "ROUTER", "ENGINE")]
+    if missing := [name for name in names if not os.environ.get(name)]:
+        raise ClusterError(
+            "KUBECONFIG names a cluster that images cannot be loaded into: "
+            f"set {', '.join(missing)} to images that it can pull, or unset KUBECONFIG to use the embedded cluster"
+        )
+    return [os.environ[name] for name in names]
 
 
 def helm_install(cluster: Cluster, parts: Images, *options: str) -> None:

@@ -5,14 +5,13 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from demo.cluster_client import named_by_environment
+from demo.cluster_client import foreign_kubeconfig
 from demo.installation import cluster_tool, provide_images
 from demo.question import ask
 from demo.waiting import NotYet, wait_until
 
 from installed import Installation
 from scratch import Scratch
-from workslice_cluster import instance
 
 NODE = "spare"
 MODEL = "cordoned"
@@ -23,8 +22,7 @@ SLOW = '{"spec":{"containers":[{"name":"engine","resources":{"limits":{"cpu":"25
 @pytest.fixture
 def spare_node(installation: Installation) -> Iterator[str]:
     """A second node with slices of its own; it goes with the test."""
-    embedded = instance.from_environment().kubeconfig
-    if named_by_environment() not in (None, embedded):
+    if foreign_kubeconfig() is not None:
         pytest.fail("this test adds a node to the embedded cluster: run it without KUBECONFIG")
     cluster_tool("node", "add", NODE)
     provide_images(installation.cluster)  # it has none yet

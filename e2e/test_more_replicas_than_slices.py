@@ -11,8 +11,8 @@ from demo.waiting import NotYet, wait_until
 
 from installed import MODEL, Installation
 from scratch import Scratch
+from workslice_cluster import instance
 
-NODE = "workslice-node"
 SMALL = "nvidia.com/mig-1g.10gb"
 LARGE = "nvidia.com/mig-3g.40gb"
 
@@ -60,7 +60,7 @@ def test_a_pool_heals_when_a_slice_becomes_free(scratch: Scratch, pools: Install
 
 
 def allocatable(pools: Installation, resource: str, wanted: str) -> None:
-    seen = pools.cluster.get("node", NODE)["status"]["allocatable"][resource]
+    seen = pools.cluster.get("node", instance.from_environment().node_name)["status"]["allocatable"][resource]
     if seen != wanted:
         raise NotYet(f"allocatable {resource}: {seen}")
 
@@ -96,5 +96,5 @@ def test_a_pool_that_waits_for_failed_devices_says_so_and_heals_when_they_recove
         scratch.profile(slice_profile="1g.10gb", model_path="no-such-model")
         scratch.pool()
         message = scratch.wait_for("SlicesGranted", "False", "NoFreeSlice", saying="(1 wanted, 0 free)")
-        assert f"failed: 3 on {NODE}" in message
+        assert f"failed: 3 on {instance.from_environment().node_name}" in message
     scratch.wait_for("SlicesGranted", "True", "SlicesAvailable")
