@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-down test unit e2e lint generate verify images cluster-up cluster-down bench-router clean
+.PHONY: help setup demo demo-down test soak unit e2e lint generate verify images cluster-up cluster-down bench-router clean
 
 export UV_PYTHON_DOWNLOADS := never
 export WORKSLICE_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/workslice
@@ -31,7 +31,10 @@ demo-down: setup ## Stop what `make demo` started
 	$(BIN)/python -m workslice_cluster down
 
 test: lint verify prepare ## Everything: lint, types, generated files, unit, chart and end-to-end tests
-	$(BIN)/pytest -v --durations=15 crds/tests operator/tests router/tests charts/tests e2e
+	$(BIN)/pytest -v --durations=15 -m "not soak" crds/tests operator/tests router/tests charts/tests e2e
+
+soak: prepare ## The end-to-end tests that wait for minutes on purpose: crashed engines, API outages, cordoned nodes
+	$(BIN)/pytest -v --durations=15 -m soak e2e
 
 .PHONY: prepare
 prepare: setup

@@ -15,6 +15,8 @@ from installed import MODEL, Installation
 from router_accounts import wait_until_accounts_are_zero
 from scratch import Scratch
 
+pytestmark = pytest.mark.soak  # minutes of waiting on purpose: `make soak`
+
 ACTS_AGAIN_SECONDS = 20
 OPERATOR = "app.kubernetes.io/component=operator"
 

@@ -13,6 +13,8 @@ from demo.waiting import NotYet, wait_until
 from installed import Installation
 from scratch import Scratch
 
+pytestmark = pytest.mark.soak  # minutes of waiting on purpose: `make soak`
+
 NODE = "spare"
 MODEL = "cordoned"
 TOKENS = 8000

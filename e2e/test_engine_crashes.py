@@ -18,6 +18,8 @@ from router_accounts import router_states, wait_until_accounts_are_zero
 from scratch import Scratch
 from watched_stream import WatchedStream
 
+pytestmark = pytest.mark.soak  # minutes of waiting on purpose: `make soak`
+
 MODEL = "crash"
 API_SERVER, ENGINE_CORE = "python /usr/local/bin/serve_on_cpu.py", "VLLM::EngineCore"
 LONG_ANSWER = 8000
