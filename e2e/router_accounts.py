@@ -8,7 +8,8 @@ from demo.cluster_client import Cluster
 from demo.installation import NAMESPACE
 from demo.waiting import NotYet, wait_until
 
-ADMIN_PORT = 9090
+from workslice_api.names import ROUTER_ADMIN_PORT
+
 _ROUTERS = "app.kubernetes.io/component=router"
 
 
@@ -24,7 +25,7 @@ def router_states(cluster: Cluster) -> dict[str, dict[str, Any]]:
     for pod in router_pods(cluster):
         name, host = pod["metadata"]["name"], pod["status"].get("podIP")
         try:
-            states[name] = httpx.get(f"http://{host}:{ADMIN_PORT}/state", timeout=3, trust_env=False).json()
+            states[name] = httpx.get(f"http://{host}:{ROUTER_ADMIN_PORT}/state", timeout=3, trust_env=False).json()
         except httpx.HTTPError as error:
             raise NotYet(f"{name}: {error}") from error
     return states

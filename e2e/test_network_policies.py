@@ -13,10 +13,10 @@ import manifests
 from installed import Installation
 from probe_pods import address, call, caller, wait_for_call
 from workslice_api import names
+from workslice_api.names import OPERATOR_METRICS_PORT, ROUTER_ADMIN_PORT, ROUTER_PORT
 
 FOREIGN = "e2e-foreign"
 MONITORING = "e2e-monitoring"
-ROUTER_PORT, ROUTER_ADMIN_PORT, OPERATOR_METRICS_PORT = 8000, 9090, 8080
 MONITORING_SELECTOR = {"matchLabels": {"kubernetes.io/metadata.name": MONITORING}}
 
 

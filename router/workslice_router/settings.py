@@ -9,6 +9,8 @@ from typing import Final
 
 import orjson
 
+from workslice_api import names
+
 MAX_HEAD_BYTES: Final = 64 * 1024
 MAX_HEADERS: Final = 128
 MAX_PIPELINED_BYTES: Final = 64 * 1024
@@ -25,8 +27,8 @@ class Settings:
     pools: Path | None = None
     """Static file of pools; None: from the Kubernetes API."""
     host: str = "0.0.0.0"
-    port: int = 8000
-    admin_port: int = 9090
+    port: int = names.ROUTER_PORT
+    admin_port: int = names.ROUTER_ADMIN_PORT
     api_keys: Path | None = None
     model_owners: Mapping[str, str] | None = None
     default_output_tokens: int = 512
