@@ -61,6 +61,7 @@ METRICS: Final = (
         "state",
     ),
     _metric("gauge", "leader", "1 while this process holds the Lease and reconciles."),
+    _metric("gauge", "tasks", "Tasks of the event loop; a number that only grows is a leak."),
     _metric("gauge", "last_resync_timestamp_seconds", "Unix time of the last complete resync."),
 )
 

@@ -84,6 +84,7 @@ class Operator:
             "workqueue_longest_running_processor_seconds", lambda: self.queue.longest_running_seconds(loop.time())
         )
         self.metrics.follow("leader", lambda: float(self.lease.held))
+        self.metrics.follow("tasks", lambda: float(len(asyncio.all_tasks())))
 
     def unhealthy(self) -> str | None:
         """What is wrong with this process so that only a restart helps; None when nothing is."""

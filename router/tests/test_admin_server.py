@@ -75,6 +75,20 @@ async def test_shows_metrics_in_the_text_format(client: httpx.AsyncClient) -> No
     assert 'workslice_router_running_requests{pool="serving/short"} 0' in answer.text
 
 
+async def test_counts_the_tasks_of_its_event_loop(client: httpx.AsyncClient) -> None:
+    async def shown() -> int:
+        (line,) = [
+            one for one in (await client.get("/metrics")).text.splitlines() if one.startswith("workslice_router_tasks ")
+        ]
+        return int(line.split()[1])
+
+    before = await shown()
+    waiting = asyncio.create_task(asyncio.Event().wait())
+    assert before > 0
+    assert await shown() == before + 1
+    waiting.cancel()
+
+
 @pytest.mark.parametrize(
     ("method", "path", "status"), [("GET", "/", 404), ("POST", "/state", 405), ("HEAD", "/healthz", 200)]
 )

@@ -92,6 +92,7 @@ class _Admin:
                     await asyncio.sleep(0)
                 return _Answer(200, self._state.render(), "application/json")
             case b"/metrics":
+                self._metrics.tasks = len(asyncio.all_tasks())
                 pieces = []
                 for piece in self._metrics.render(self._table, self._clock()):
                     pieces.append(piece)

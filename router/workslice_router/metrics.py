@@ -80,6 +80,9 @@ CALLERS: Final = Definition(
     "workslice_router_caller_requests_total", "counter", ("caller", "status"), "Requests by the name of their API key."
 )
 CONNECTIONS: Final = Definition("workslice_router_client_connections", "gauge", (), "Open client connections.")
+TASKS: Final = Definition(
+    "workslice_router_tasks", "gauge", (), "Tasks of the event loop; a number that only grows is a leak."
+)
 QUEUED: Final = Definition("workslice_router_queued_requests", "gauge", ("pool",), "Requests that wait for a replica.")
 QUEUED_TOKENS: Final = Definition(
     "workslice_router_queued_tokens", "gauge", ("pool",), "Estimated tokens of the requests that wait."
@@ -111,6 +114,7 @@ DEFINITIONS: Final = (
     CLIENT_GONE,
     CALLERS,
     CONNECTIONS,
+    TASKS,
     QUEUED,
     QUEUED_TOKENS,
     OLDEST_WAIT,
@@ -161,6 +165,8 @@ class Metrics:
     def __init__(self) -> None:
         self.connections = 0
         """Open client connections; the data path sets it."""
+        self.tasks = 0
+        """Tasks of the event loop; who renders sets it."""
         self._requests = _Counter(REQUESTS)
         self._duration = _Histogram(DURATION)
         self._first_token = _Histogram(FIRST_TOKEN)
@@ -234,6 +240,7 @@ class Metrics:
                 for labels, entry in list(histogram.values.items())
             )
         yield _header(CONNECTIONS) + f"{CONNECTIONS.name} {self.connections}\n"
+        yield _header(TASKS) + f"{TASKS.name} {self.tasks}\n"
         yield _header(SYNCED) + f"{SYNCED.name} {int(table.synced)}\n"
         yield from _pool_gauges(table, now)
 
