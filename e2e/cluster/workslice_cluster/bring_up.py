@@ -74,7 +74,6 @@ def _found(instance: Instance, wanted: Inventory) -> int:
         (instance.state / "etcd").mkdir(mode=0o700)
         certificates.create_authority(instance)
         node_start.write_files(node, wanted)
-        configuration_files.write(node.configuration, configuration_files.of_control_plane(instance))
     with step("namespaces, control groups, mounts and network"):
         init = node_start.make_namespaces(node)
         network.create(instance, init)
@@ -88,4 +87,5 @@ def _complete(instance: Instance, init: int) -> None:
         certificates.issue(instance, certificate)
     for user in kubeconfig.USERS:
         kubeconfig.write(instance, user)
+    configuration_files.write(first(instance).configuration, configuration_files.of_control_plane(instance))
     network.let_host_pass(instance, init)

@@ -1,4 +1,4 @@
-"""Renders the daemons' configuration files: containerd, CNI, kubelet, kube-proxy and CoreDNS."""
+"""Renders the daemons' configuration files: containerd, CNI, kubelet, kube-proxy, CoreDNS and the API server's audit."""
 
 import json
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ def of_node(node: Node) -> Mapping[str, str]:
 
 def of_control_plane(instance: Instance) -> Mapping[str, str]:
     """Return file name, relative to the first node's configuration folder, to content."""
-    return {"Corefile": _corefile(instance)}
+    return {"Corefile": _corefile(instance), "audit-policy.json": json.dumps(_audit_policy(), indent=2)}
 
 
 def write(folder: Path, files: Mapping[str, str]) -> None:
@@ -143,3 +143,18 @@ def _corefile(instance: Instance) -> str:
     cache 5
 }}
 """
+
+
+def _audit_policy() -> dict[str, object]:
+    # What pods write is little; Kubernetes' own controllers and nodes write all the time, and reads would be many times more.
+    writes = ["create", "update", "patch", "delete", "deletecollection"]
+    return {
+        "apiVersion": "audit.k8s.io/v1",
+        "kind": "Policy",
+        "omitStages": ["RequestReceived"],
+        "rules": [
+            {"level": "None", "userGroups": ["system:serviceaccounts:kube-system"]},
+            {"level": "Metadata", "userGroups": ["system:serviceaccounts"], "verbs": writes},
+            {"level": "None"},
+        ],
+    }

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from workslice_cluster import kubeconfig
+from workslice_cluster import audit_log, kubeconfig
 from workslice_cluster.component import Component
 from workslice_cluster.instance import Instance
 from workslice_cluster.node import first
@@ -59,6 +59,10 @@ def control_plane_daemons(instance: Instance, binaries: Mapping[str, Path]) -> t
                 "--enable-admission-plugins=NodeRestriction",
                 "--allow-privileged=true",
                 "--profiling=false",
+                f"--audit-policy-file={configuration}/audit-policy.json",
+                f"--audit-log-path={audit_log.path_of(instance)}",
+                "--audit-log-maxsize=16",  # MiB, and as much again in the rotated one
+                "--audit-log-maxbackup=1",
             ),
             f"{instance.api_server}/readyz",
             patience=120,
