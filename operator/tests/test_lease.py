@@ -102,3 +102,13 @@ async def test_a_write_that_crossed_anothers_is_not_a_win() -> None:
     assert not waiting.done()
     assert not first.held
     waiting.cancel()
+
+
+async def test_it_says_when_another_may_have_it() -> None:
+    kube = FakeKube()
+    first, now = lease(kube, "a"), asyncio.get_running_loop().time
+    assert first.over_at < now()
+    await first.acquire()
+    assert now() < first.over_at <= now() + lease_module.DURATION_SECONDS
+    await first.release()
+    assert first.over_at < now()

@@ -43,6 +43,11 @@ class Lease:
         """Renewed so recently that nobody else can have it."""
         return _now() - self._renewed_at < RENEW_DEADLINE_SECONDS
 
+    @property
+    def over_at(self) -> float:
+        """When another may have it unless it is renewed before, by the running loop's clock; in the past when it is not held."""
+        return self._renewed_at + DURATION_SECONDS
+
     async def acquire(self) -> None:
         """Return once the Lease is held."""
         said = ""

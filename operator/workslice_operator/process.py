@@ -30,15 +30,12 @@ from workslice_operator.settings import Settings, parse_settings
 from workslice_operator.signals import POLL_SECONDS, RouterHttp, RouterSignals, router_http
 from workslice_operator.work_queue import WorkQueue
 from workslice_operator.workers import Workers
+from workslice_operator.write_fence import FencedKube, NotLeading
 
 REST_SECONDS = 0.25
 """Between two reconciles of one object."""
 
 log = logging.getLogger("workslice_operator")
-
-
-class NotLeading(Exception):
-    """The Lease is not held at the moment: nothing may be written."""
 
 
 def utc_now() -> datetime:
@@ -59,21 +56,22 @@ class Operator:
         self.lease = Lease(kube, installation.namespace, settings.identity, lambda: datetime.now(UTC))
         self.signals = RouterSignals(kube, http, installation.namespace, settings.router_service, self.metrics)
         inventory = shared_inventory(kube)
+        fenced = FencedKube(kube, self.lease)
         self.pools = PoolReconciler(
-            kube=kube,
+            kube=fenced,
             installation=installation,
             claims=ModelClaims(kube, settings.model_owners, self.workers.add),
             inventory=inventory,
             signal=self.signals.signal,
             routers=self.signals.report,
             engine=EngineMetrics(http).load,
-            events=EventWriter(kube, settings.identity, utc_now),
+            events=EventWriter(fenced, settings.identity, utc_now),
             metrics=self.metrics,
             wake=self.workers.add,
             clock=utc_now,
             monotonic=loop.time,
         )
-        self.profiles = ProfileReconciler(kube, inventory, self.metrics, self.workers.add, utc_now)
+        self.profiles = ProfileReconciler(fenced, inventory, self.metrics, self.workers.add, utc_now)
         self.cordons = CordonWatch(kube, lambda: inventory.get(fresh=True), self.workers.add, self.pools.known_keys)
         self.resync = Resync(kube, self.workers.add, lambda: (*self.pools.known_keys(), *self.profiles.known_keys()))
         self.api_seen = False
