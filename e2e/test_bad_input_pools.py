@@ -1,7 +1,10 @@
 """Faults between objects show as conditions that say what to do, and heal when the fault goes."""
 
+import time
 from collections.abc import Callable
 
+import openai
+import pytest
 from demo.pool_state import condition
 from demo.question import SHORT_QUESTION, ask
 from demo.waiting import NotYet, wait_until
@@ -78,11 +81,18 @@ def test_a_quota_that_refuses_pods_reaches_the_condition_and_heals(scratch: Scra
     scratch.wait_for("SlicesGranted", "False", "NoFreeSlice", seconds=120)
 
 
-def test_a_volume_claim_that_does_not_exist_is_named(scratch: Scratch) -> None:
+def test_a_volume_claim_that_does_not_exist_is_named_and_requests_are_refused_at_once(
+    installation: Installation, scratch: Scratch
+) -> None:
     scratch.profile(model={"source": "pvc://nothing-here/tiny"})
-    scratch.pool()
+    scratch.pool(queue={"maxWait": "10m"})
     message = scratch.wait_for("EnginesReady", "False", "ModelVolumeMissing")
     assert "nothing-here" in message
+    began = time.monotonic()
+    with pytest.raises(openai.InternalServerError, match="No replica of model") as refused:
+        ask(installation.client(), scratch.namespace, SHORT_QUESTION, stream=False)
+    assert refused.value.status_code == 503
+    assert time.monotonic() - began < 10
 
 
 def test_a_pod_setting_that_pod_security_refuses_reaches_the_condition(scratch: Scratch) -> None:

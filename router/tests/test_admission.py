@@ -202,6 +202,14 @@ def test_waiting_for_a_replica_that_never_comes_ends_with_503() -> None:
     assert [cause.reason for cause in asker.refusals] == [Reason.NO_REPLICAS]
 
 
+def test_those_who_wait_are_refused_as_soon_as_nothing_is_coming_any_more() -> None:
+    bench = Bench(table_of((replace(SHORT, desired_replicas=1), replicas("a", ready=False))))
+    asker, _ = bench.wait()
+    bench.table.put_pool(replace(SHORT, desired_replicas=0))
+    bench.table.commit()
+    assert [cause.reason for cause in asker.refusals] == [Reason.NO_REPLICAS]
+
+
 def test_a_retry_goes_to_another_replica() -> None:
     bench = Bench(table_of((SHORT, replicas("a", "b"))))
     lease = bench.lease()

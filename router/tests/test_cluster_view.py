@@ -120,6 +120,31 @@ def test_a_pod_named_in_status_draining_gets_nothing_new(cluster: Cluster) -> No
     assert cluster.table.pools["serving/short"].spec.desired_replicas == 1
 
 
+def engines_ready(reason: str, status: str = "False", generation: int = 0) -> dict[str, Any]:
+    """Status of a pool that wants one replica, with this condition."""
+    told = {"type": "EnginesReady", "status": status, "reason": reason, "observedGeneration": generation}
+    return {"desiredReplicas": 1, "conditions": [{**told, "lastTransitionTime": "2026-01-01T00:00:00Z"}]}
+
+
+@pytest.mark.parametrize("reason", ["ModelVolumeMissing", "PodsRefused"])
+def test_replicas_that_cannot_come_before_a_person_acts_are_not_waited_for(cluster: Cluster, reason: str) -> None:
+    cluster.put(Kind.POOL, pool(status=engines_ready(reason)))
+    assert cluster.table.pools["serving/short"].spec.desired_replicas == 0
+
+
+@pytest.mark.parametrize("reason", ["Starting", "CrashLooping", "ImagePullFailed", "StartTimedOut", "EngineFailed"])
+def test_replicas_that_start_or_are_tried_again_are_waited_for(cluster: Cluster, reason: str) -> None:
+    cluster.put(Kind.POOL, pool(status=engines_ready(reason)))
+    assert cluster.table.pools["serving/short"].spec.desired_replicas == 1
+
+
+def test_what_the_operator_said_of_an_older_pool_stops_nobody_from_waiting(cluster: Cluster) -> None:
+    corrected = pool(status=engines_ready("PodsRefused", generation=1))
+    corrected["metadata"]["generation"] = 2
+    cluster.put(Kind.POOL, corrected)
+    assert cluster.table.pools["serving/short"].spec.desired_replicas == 1
+
+
 def test_the_order_in_which_things_are_told_does_not_matter() -> None:
     late = Cluster()
     late.put(Kind.ENDPOINT_SLICE, endpoint_slice(endpoint("a")))

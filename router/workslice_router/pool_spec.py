@@ -4,12 +4,17 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from workslice_api.conditions import find_condition
+from workslice_api.names import ConditionType
+from workslice_api.names import Reason as PoolReason
 from workslice_api.pool import WorkspacePool
 from workslice_api.profile import WorkspaceProfileSpec, WorkspaceSpec
 from workslice_api.quantity import duration_seconds
 from workslice_router.routing_table import PoolSpec, ReplicaSpec
 
 _SANE_UID: Final = re.compile(r"[0-9A-Za-z._-]{1,128}\Z")
+_NO_WAITING_HEALS: Final = (PoolReason.MODEL_VOLUME_MISSING, PoolReason.PODS_REFUSED)
+"""Why no replica comes until a person has changed something."""
 _DEFAULT_CONCURRENT: Final = int(WorkspaceSpec().max_concurrent)
 
 
@@ -34,8 +39,19 @@ def pool_spec(pool: WorkspacePool, profile: WorkspaceProfileSpec | None) -> Pool
         max_concurrent=profile.workspace.max_concurrent if profile is not None else _DEFAULT_CONCURRENT,
         queue_depth=spec.queue.max_depth,
         queue_wait=duration_seconds(spec.queue.max_wait),
-        desired_replicas=pool.status.desired_replicas,
+        desired_replicas=0 if _in_vain(pool) else pool.status.desired_replicas,
         created=created.timestamp() if created is not None else 0.0,
+    )
+
+
+def _in_vain(pool: WorkspacePool) -> bool:
+    """Whether the operator says that no further replica comes, of the pool as it now is."""
+    engines = find_condition(pool.status.conditions, ConditionType.ENGINES_READY)
+    return (
+        engines is not None
+        and engines.status == "False"
+        and engines.reason in _NO_WAITING_HEALS
+        and engines.observed_generation >= pool.metadata.generation
     )
 
 

@@ -43,6 +43,7 @@ class PoolSpec:
     queue_wait: float = 60.0
     """Seconds."""
     desired_replicas: int = 0
+    """What it is worth waiting for: 0 as well when the operator says why none can come."""
     created: float = 0.0
     """Unix time, for GET /v1/models."""
 
