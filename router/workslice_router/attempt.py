@@ -258,12 +258,16 @@ class Attempt:
         return self._status
 
     def check_silence(self, now: float) -> None:
-        """Give up when the engine has been silent for longer than the idle timeout."""
-        timeout = self._data_path.settings.idle_timeout
-        if self._engine is None or now - self._silent_since < timeout:
+        """Give up when the engine has been silent for longer than the idle timeout, and long before when its machine is gone."""
+        engine, silent = self._engine, now - self._silent_since
+        if engine is None:
+            return
+        # A lost node gets as long on an open connection as it gets to open one.
+        patience, timeout = self._data_path.settings.connect_timeout, self._data_path.settings.idle_timeout
+        if (silent >= patience and engine.lose_if_unacknowledged(patience)) or silent < timeout:
             return
         if self._stream is not None and self._stream.done:
-            engine, self._engine = self._engine, None
+            self._engine = None
             engine.abort()
             self._complete()
         elif self._response.begun:

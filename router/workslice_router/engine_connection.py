@@ -6,6 +6,7 @@ from typing import Any, Final, Protocol, cast
 
 import httptools
 
+from workslice_router import dead_peer
 from workslice_router.forwarded_headers import NO_BODY, Headers
 
 _LARGEST_HEAD: Final = 64 * 1024
@@ -108,12 +109,24 @@ class EngineConnection(asyncio.Protocol):
                 assert self._transport is not None
                 self._transport.resume_reading()
 
+    def lose_if_unacknowledged(self, seconds: float) -> bool:
+        """Whether the engine's machine has left the request unacknowledged for this long; then the response is lost."""
+        if not self.usable:
+            return False
+        assert self._transport is not None
+        if dead_peer.unacknowledged_seconds(self._transport.get_extra_info("socket")) < seconds:
+            return False
+        self._break("the engine's node does not acknowledge the request")
+        return True
+
     # --- asyncio.Protocol -------------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Connected."""
         self._transport = cast(asyncio.Transport, transport)  # uvloop's own class, which is no subclass
-        transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection = transport.get_extra_info("socket")
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        dead_peer.end_when_silent(connection)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection is gone; a response that ends with it is now whole, any other one is lost."""
