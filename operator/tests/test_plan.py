@@ -193,6 +193,12 @@ def test_a_starting_replica_is_looked_at_when_its_time_is_over() -> None:
     assert planned(make_observed(deployment=make_deployment(), pods=(make_pod(age=500),))).requeue_after == 100
 
 
+def test_a_scheduler_that_does_not_see_a_free_slice_is_looked_at_again_soon() -> None:
+    pods = (unplaced_pod("a", "0/1 nodes are available: 1 Insufficient nvidia.com/mig-1g.10gb."),)
+    observed = make_observed(deployment=make_deployment(), inventory=make_inventory(small=(1, 0)), pods=pods)
+    assert planned(observed).requeue_after == 4
+
+
 def test_a_replica_without_a_slice_is_looked_at_often_since_slices_send_no_events() -> None:
     pods = (unplaced_pod("a", "0/1 nodes are available: 1 Insufficient nvidia.com/mig-1g.10gb."),)
     result = planned(make_observed(deployment=make_deployment(), inventory=make_inventory(small=(1, 1)), pods=pods))

@@ -96,3 +96,26 @@ def test_while_the_model_volume_is_missing_nothing_is_said_about_slices() -> Non
     pods = (unplaced_pod("a", '0/1 nodes are available: persistentvolumeclaim "w" not found. not found'),)
     finding = slices_granted(make_observed(pods=pods, missing_volumes=("w",)), 1)
     assert (finding.status, finding.reason) == (None, Reason.SLICES_UNKNOWN)
+
+
+def test_slices_that_became_free_since_the_scheduler_looked_are_not_called_missing() -> None:
+    pods = (unplaced_pod("a", NO_LARGE),)
+    finding = slices_granted(make_observed(profile=LARGE, inventory=make_inventory(large=(2, 0)), pods=pods), 1)
+    assert (finding.status, finding.reason) == (None, Reason.SLICES_UNKNOWN)
+    assert finding.message == (
+        "0 of 1 replicas have a slice; the scheduler found no free 3g.40gb when it looked last, and 2 are free now: "
+        "it looks again by itself"
+    )
+
+
+def test_a_free_slice_on_a_node_that_refuses_for_another_reason_is_told_with_that_reason() -> None:
+    said = f"0/2 nodes are available: 1 Insufficient {LARGE_SLICE}, 1 node(s) had untolerated taint {{gpu: true}}."
+    observed = make_observed(
+        profile=LARGE,
+        inventory=make_inventory(large=(2, 0)),
+        pods=(unplaced_pod("a", NO_LARGE), unplaced_pod("b", said)),
+    )
+    finding = slices_granted(observed, 2)
+    assert (finding.status, finding.reason) == (False, Reason.UNSCHEDULABLE)
+    assert finding.message.startswith("b has no place although 2 × 3g.40gb are free: 0/2 nodes are available: ")
+    assert "add template.tolerations" in finding.message

@@ -8,9 +8,12 @@ from typing import Final
 from workslice_api.quantity import duration_seconds
 from workslice_operator.observed import Observed
 from workslice_operator.scaling import Decision, is_starting
+from workslice_operator.slice_conditions import free_although_refused
 
 _UNWATCHED_SECONDS: Final = 10.0
 """Slices of other pools, volumes and quotas change without an event of this pool."""
+_DISAGREEMENT_SECONDS: Final = 4.0
+"""The scheduler says that no slice is free, the inventory that one is: longer than the inventory is shared, and soon over."""
 _SHORTEST_SECONDS: Final = 1.0
 
 
@@ -27,6 +30,8 @@ def _delays(observed: Observed, decision: Decision, startup_timeout: float, now:
     live = [pod for pod in observed.pods if pod.live]
     if sum(pod.scheduled for pod in live) < decision.desired or observed.missing_volumes:
         yield _UNWATCHED_SECONDS
+    if free_although_refused(observed):
+        yield _DISAGREEMENT_SECONDS
     if any(pod.node in observed.cordoned_nodes for pod in live):
         yield _UNWATCHED_SECONDS
     for pod in live:

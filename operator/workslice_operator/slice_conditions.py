@@ -42,23 +42,45 @@ def slices_granted(observed: Observed, desired: int) -> Finding:
     refused = [pod for pod in live if not pod.scheduled and pod.unschedulable]
     if not refused or observed.profile is None:
         return Finding(None, Reason.SLICES_UNKNOWN, f"{so_far}; the others are not placed yet")
-    return _unplaced(observed, observed.profile.spec.slice.profiles[0], observed.profile.spec.slice.products, refused)
+    slice_ = observed.profile.spec.slice
+    free = free_although_refused(observed)
+    if free:
+        # Either side may be behind the other by a moment.
+        seen = f"the scheduler found no free {slice_.profiles[0]} when it looked last, and {free} are free now: it looks again by itself"
+        return Finding(None, Reason.SLICES_UNKNOWN, f"{so_far}; {seen}")
+    return _unplaced(observed, slice_.profiles[0], slice_.products, refused)
+
+
+def free_although_refused(observed: Observed) -> int:
+    """Free slices of the pool's kind while its pods are refused for want of one, and of nothing else; 0 when that fits together."""
+    refused = [pod.unschedulable for pod in observed.pods if pod.live and not pod.scheduled and pod.unschedulable]
+    if not refused or observed.profile is None or observed.inventory is None:
+        return 0
+    resource = slice_resource(observed.profile.spec.slice.profiles[0])
+    if any(_lacks_more_than_a_slice(said, resource) for said in refused):
+        return 0
+    return observed.inventory.free(resource, observed.profile.spec.slice.products)
+
+
+def _lacks_more_than_a_slice(said: str, resource: str) -> bool:
+    # "0/3 nodes are available: 2 Insufficient nvidia.com/mig-1g.10gb, 1 node(s) were unschedulable": slices of the latter are not free.
+    _, _, reasons = _scheduler_message(said).partition(": ")
+    expected = (f"Insufficient {resource}", "were unschedulable")
+    return any(not one.rstrip(".").endswith(expected) for one in reasons.split(", "))
 
 
 def _unplaced(observed: Observed, profile: str, products: Sequence[str], refused: Sequence[PodFacts]) -> Finding:
-    resource = slice_resource(profile)
+    resource, inventory = slice_resource(profile), observed.inventory
     short = [pod for pod in refused if f"Insufficient {resource}" in pod.unschedulable]
     where = f" on {' or '.join(products)}" if products else ""
-    cordoned = _cordoned(observed.inventory, resource, products)
-    if not short:
-        said = _scheduler_message(refused[0].unschedulable)
+    cordoned = _cordoned(inventory, resource, products)
+    count = inventory.free(resource, products) if inventory else 0
+    if count or not short:  # a node with a free slice refuses for another reason
+        pod = next((one for one in refused if _lacks_more_than_a_slice(one.unschedulable, resource)), refused[0])
+        said = _scheduler_message(pod.unschedulable)
         advice = next((advice for words, advice in _ADVICE if words in said), "see kubectl describe pod")
-        count = observed.inventory.free(resource, products) if observed.inventory else 0
         free = f" although {count} × {profile} are free" if count else ""
-        return Finding(
-            False, Reason.UNSCHEDULABLE, f"{refused[0].name} has no place{free}: {said}; {cordoned or advice}"
-        )
-    inventory = observed.inventory
+        return Finding(False, Reason.UNSCHEDULABLE, f"{pod.name} has no place{free}: {said}; {cordoned or advice}")
     if inventory is None:
         return Finding(
             False, Reason.NO_FREE_SLICE, f"no node has a free {profile}{where} ({len(short)} wanted); {_FREE_ONE}"
@@ -72,7 +94,7 @@ def _unplaced(observed: Observed, profile: str, products: Sequence[str], refused
         for other, count in inventory.free_by_resource(products).items()
         if other != resource
     )
-    counts = f"({len(short)} wanted, {inventory.free(resource, products)} free)"
+    counts = f"({len(short)} wanted, 0 free)"
     advice = _failed(inventory, resource, products) or cordoned or _FREE_ONE
     message = f"no node has a free {profile}{where} {counts}; free: {others or 'none of another kind'}; {advice}"
     return Finding(False, Reason.NO_FREE_SLICE, message)
