@@ -94,6 +94,7 @@ class Reason(StrEnum):
     LIMITED_BY_MAXIMUM = "LimitedByMaximum"
     SIGNAL_UNKNOWN = "SignalUnknown"
     HELD_WHILE_STARTING = "HeldWhileStarting"
+    REPLICAS_NOT_USED = "ReplicasNotUsed"
     # Draining
     NOT_DRAINING = "NotDraining"
     REPLICAS_TERMINATING = "ReplicasTerminating"

@@ -166,6 +166,33 @@ def test_demand_decides_the_replicas_and_an_event_tells_it() -> None:
     assert event.message.startswith("from 1 to 3 replicas")
 
 
+def test_a_size_that_someone_sets_where_demand_decides_is_named_in_the_condition_and_in_one_event() -> None:
+    scaled: Any = {"scaling": BURST, "replicas": 5}
+    facts: Any = {"deployment": make_deployment(1), "pods": (ready_pod(),), "signal": QueueSignal(0, 0)}
+    first = planned(make_observed(make_pool(**scaled), **facts))
+    (event,) = [one for one in first.events if one.reason is Reason.REPLICAS_NOT_USED]
+    assert event.message.startswith(
+        "spec.replicas (5, as kubectl scale sets it) is not used in mode QueueDepth: set scaling.min"
+    )
+    said = find_condition(first.status.conditions, ConditionType.SCALING)
+    assert said is not None
+    assert said.message == f"queue depth asks for 1 replica; {event.message}"
+    assert planned(make_observed(after(first, **scaled), **facts)).events == ()
+    again = planned(make_observed(after(first, scaling=BURST, replicas=6), **facts))
+    assert [one.reason for one in again.events] == [Reason.REPLICAS_NOT_USED]
+
+
+@pytest.mark.parametrize(
+    "spec", [{"replicas": 5}, {"scaling": BURST}, {"scaling": BURST, "replicas": 1}], ids=["Fixed", "unset", "default"]
+)
+def test_a_size_that_is_used_or_that_nobody_set_is_not_complained_of(spec: Any) -> None:
+    result = planned(make_observed(make_pool(**spec), deployment=make_deployment(1), signal=QueueSignal(0, 0)))
+    assert Reason.REPLICAS_NOT_USED not in [one.reason for one in result.events]
+    said = find_condition(result.status.conditions, ConditionType.SCALING)
+    assert said is not None
+    assert "not used" not in said.message
+
+
 def test_a_pool_that_grows_stays_ready_while_the_scheduler_looks_for_a_place() -> None:
     pods = (ready_pod("a"), unplaced_pod("b", ""))
     pool = make_pool(scaling=BURST)

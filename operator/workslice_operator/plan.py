@@ -27,6 +27,7 @@ from workslice_operator.render.network_policy import network_policy
 from workslice_operator.render.service import service
 from workslice_operator.scaling import Decision, count_replicas, decide
 from workslice_operator.slice_conditions import slices_granted
+from workslice_operator.unused_replicas import unused_replicas
 
 RESYNC_SECONDS: Final = 300.0
 """Every pool is looked at this often even if nothing happens."""
@@ -59,7 +60,7 @@ def plan(observed: Observed, installation: Installation, now: datetime) -> Plan:
     manifests = _manifests(observed, profile, installation, drain.replicas)
     findings = _findings(observed, profile, decision, drain, moving, manifests, startup_timeout, now)
     status = _status(observed, decision, drain, findings, now)
-    notes = pool_events(observed.pool.status, status.conditions, decision)
+    notes = pool_events(observed.pool.status, status.conditions, decision, unused_replicas(observed.pool.spec))
     waits = (RESYNC_SECONDS, next_look(observed, decision, startup_timeout, now), drain_report.next_look(drain))
     return Plan(
         mark=drain.costs,
@@ -156,7 +157,7 @@ def _findings(
         ConditionType.PROFILE_READY: profile,
         ConditionType.SLICES_GRANTED: slices_granted(observed, decision.desired),
         ConditionType.ENGINES_READY: engines_ready(observed, decision.desired, startup_timeout, now),
-        ConditionType.SCALING: pool_conditions.scaling(decision, live),
+        ConditionType.SCALING: pool_conditions.scaling(decision, live, unused_replicas(observed.pool.spec)),
         ConditionType.DRAINING: drain_report.condition(observed, drain, moving) or pool_conditions.draining(observed),
         ConditionType.DEGRADED: pool_conditions.degraded(observed, foreign),
         ConditionType.CONFLICT: pool_conditions.conflict(observed),

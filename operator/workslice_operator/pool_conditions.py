@@ -1,6 +1,7 @@
 """The conditions of a pool. Every one is always present; Ready is derived from the others."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from workslice_api.base import Condition
@@ -55,8 +56,13 @@ def conflict(observed: Observed) -> Finding:
     return Finding(True, Reason.MODEL_OWNED_ELSEWHERE, message)
 
 
-def scaling(decision: Decision, live: int) -> Finding:
-    """Scaling: True while the pool moves to another size, Unknown while demand is."""
+def scaling(decision: Decision, live: int, unused: str) -> Finding:
+    """Scaling: True while the pool moves to another size, Unknown while demand is; `unused` is said after it."""
+    finding = _size(decision, live)
+    return replace(finding, message=f"{finding.message}; {unused}") if unused else finding
+
+
+def _size(decision: Decision, live: int) -> Finding:
     if decision.reason is Reason.SIGNAL_UNKNOWN:
         return Finding(None, decision.reason, decision.message)
     if live == decision.desired:

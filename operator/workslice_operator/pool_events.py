@@ -31,10 +31,21 @@ class EventNote:
 
 
 def pool_events(
-    previous: WorkspacePoolStatus, conditions: Sequence[Condition], decision: Decision
+    previous: WorkspacePoolStatus, conditions: Sequence[Condition], decision: Decision, unused: str
 ) -> tuple[EventNote, ...]:
-    """Events of this change."""
-    return (*_scaled(previous, decision), *_faults(previous, conditions), *_became_ready(previous, conditions))
+    """Events of this change; `unused` is what the condition Scaling says of a spec.replicas that nothing reads."""
+    return (
+        *_scaled(previous, decision),
+        *_unused(previous, unused),
+        *_faults(previous, conditions),
+        *_became_ready(previous, conditions),
+    )
+
+
+def _unused(previous: WorkspacePoolStatus, unused: str) -> Iterator[EventNote]:
+    before = find_condition(previous.conditions, ConditionType.SCALING)
+    if unused and (before is None or unused not in before.message):
+        yield EventNote("Warning", Reason.REPLICAS_NOT_USED, unused)
 
 
 def _scaled(previous: WorkspacePoolStatus, decision: Decision) -> Iterator[EventNote]:
