@@ -179,10 +179,10 @@ def test_after_a_killed_start_two_more_at_once_make_one_cluster(cluster: SecondC
     assert_nothing_is_left(cluster, before)
 
 
-def test_down_without_a_cluster_is_no_error(cluster: SecondCluster) -> None:
+def test_down_without_a_cluster_is_no_error_and_says_that_there_is_none(cluster: SecondCluster) -> None:
     before = host_snapshot()
     cluster.run("down")
-    cluster.run("down")
+    assert "nothing to stop" in cluster.run("down")
     assert {what: host_snapshot()[what] - before[what] for what in before} == {what: set() for what in before}
 
 

@@ -85,8 +85,8 @@ def _run(arguments: argparse.Namespace, instance: Instance) -> int:
             with cluster_lock(instance):
                 bring_up(instance, prepare(instance.cache), _inventory(arguments))
         case "down":
-            with cluster_lock(instance), step("stopping the cluster"):
-                leftovers.remove(instance)
+            with cluster_lock(instance):
+                _take_down(instance)
         case "status":
             _init(instance)
             well, text = status_report(instance, prepare(instance.cache))
@@ -113,6 +113,16 @@ def _run(arguments: argparse.Namespace, instance: Instance) -> int:
             environment = {**os.environ, **no_proxy, "KUBECONFIG": str(instance.kubeconfig)}
             os.execve(program, [tool, *arguments.words], environment)
     return 0
+
+
+def _take_down(instance: Instance) -> None:
+    if not leftovers.find(instance):
+        leftovers.remove(instance)  # files of its state may be there
+        say(f"no cluster runs as instance {instance.number}: there is nothing to stop")
+        return
+    with step("stopping the cluster"):
+        leftovers.remove(instance)
+    say(f"the cluster is gone; its logs are in {instance.log}")
 
 
 def _stop_or_start(instance: Instance, arguments: argparse.Namespace) -> None:
