@@ -86,3 +86,10 @@ def model_volume(namespace: str, models: Path) -> list[Manifest]:
             "spec": shared | {"volumeName": volume, "resources": {"requests": {"storage": "1Gi"}}},
         },
     ]
+
+
+def preferring(node: str) -> Manifest:
+    """A pool's template that goes to the node while it can."""
+    term = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}]}
+    wish = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "preference": term}]}
+    return {"affinity": {"nodeAffinity": wish}}

@@ -1,5 +1,6 @@
 """A namespace of a test's own, with profiles and pools in it, that goes away with the test."""
 
+import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,14 @@ class Scratch:
     def pods(self) -> list[dict[str, Any]]:
         """Return the pods of the namespace that are not on their way out."""
         return [p for p in self.cluster.objects("pods", self.namespace) if "deletionTimestamp" not in p["metadata"]]
+
+    def slow_down(self, cpu: str, *, pool: str = "pool") -> None:
+        """Give a pool's running engines little CPU: they have started with all they want and answer slowly from now on."""
+        limits = {"spec": {"containers": [{"name": "engine", "resources": {"limits": {"cpu": cpu}}}]}}
+        for pod in self.pods():
+            if pod["metadata"]["labels"].get("workslice.dev/pool") == pool:
+                words = ("patch", "pod", pod["metadata"]["name"], "-n", self.namespace, "--subresource=resize")
+                self.cluster.kubectl(*words, "-p", json.dumps(limits))
 
     def release(self) -> None:
         """Delete the pools and wait until their pods, and with them every slice, are gone; the rest goes by itself."""
