@@ -85,6 +85,7 @@ class Reason(StrEnum):
     PODS_REFUSED = "PodsRefused"
     NOT_STARTED = "NotStarted"
     NOT_ANSWERING = "NotAnswering"
+    NODE_LOST = "NodeLost"
     # Scaling
     FIXED = "Fixed"
     STEADY = "Steady"

@@ -8,6 +8,7 @@ from workslice_api.ownership import Conflict
 from workslice_operator.engine_conditions import engines_ready
 from workslice_operator.finding import Finding
 from workslice_operator.observed import ReplicaSetFacts
+from workslice_operator.slice_inventory import slice_inventory
 
 BURST = make_pool(scaling={"mode": "QueueDepth", "minReplicas": 1, "maxReplicas": 4})
 
@@ -60,6 +61,26 @@ def test_one_broken_replica_makes_the_pool_unready_even_above_the_minimum() -> N
 def test_the_worst_of_several_faults_is_told() -> None:
     pods = (make_pod("a", age=900), make_pod("b", last_exit=make_exit(reason="OOMKilled", exit_code=137)))
     assert finding(2, pods=pods).reason is Reason.OUT_OF_MEMORY
+
+
+@pytest.mark.parametrize(
+    ("nodes", "reason"),
+    [
+        ({"gpu-1": "Unknown"}, Reason.NODE_LOST),
+        ({"another": "True"}, Reason.NODE_LOST),
+        ({"gpu-1": "True"}, Reason.NOT_ANSWERING),
+        (None, Reason.NOT_ANSWERING),
+    ],
+    ids=["lost", "deleted", "there", "nodes may not be read"],
+)
+def test_a_replica_that_falls_silent_with_its_node_is_told_apart(nodes: dict[str, str] | None, reason: Reason) -> None:
+    raw = [
+        {"metadata": {"name": name}, "status": {"conditions": [{"type": "Ready", "status": status}]}}
+        for name, status in (nodes or {}).items()
+    ]
+    silent = make_pod(age=9000, started=True, silent=True, node="gpu-1")
+    observed = make_observed(pods=(silent,), inventory=None if nodes is None else slice_inventory(raw, []))
+    assert engines_ready(observed, 1, 600.0, NOW).reason is reason
 
 
 def test_a_missing_claim_is_named_before_anything_that_follows_from_it() -> None:

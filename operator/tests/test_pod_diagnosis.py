@@ -92,6 +92,18 @@ def test_an_engine_that_falls_silent_is_not_said_to_start() -> None:
     assert found(make_pod(age=9000, started=True, silent=True)).reason is Reason.NOT_ANSWERING
 
 
+def test_a_replica_on_a_lost_node_is_told_as_such_whatever_its_last_status_was() -> None:
+    silent = make_pod(age=9000, started=True, silent=True, node="gpu-1")
+    crashed = make_pod(age=9000, last_exit=make_exit("ValueError: bad", exit_code=1, lived=60), node="gpu-1")
+    for pod in (silent, crashed):
+        diagnosis = diagnose(pod, "demo", 600.0, NOW, {"gpu-1"})
+        assert diagnosis is not None
+        assert diagnosis.reason is Reason.NODE_LOST
+        assert "short-engine-a is on node gpu-1" in diagnosis.message
+        assert "kubectl describe node gpu-1" in diagnosis.message
+    assert diagnose(silent, "demo", 600.0, NOW, {"gpu-2"}) != diagnose(silent, "demo", 600.0, NOW, {"gpu-1"})
+
+
 def test_an_engine_that_falls_silent_long_after_a_crash_is_not_said_to_crash() -> None:
     crashed = make_exit("ValueError: bad", exit_code=1, lived=60)
     assert found(make_pod(age=9000, started=True, silent=True, last_exit=crashed)).reason is Reason.NOT_ANSWERING

@@ -14,6 +14,7 @@ _WORST_FIRST: Final = (
     Reason.CRASH_LOOPING,
     Reason.IMAGE_PULL_FAILED,
     Reason.START_TIMED_OUT,
+    Reason.NODE_LOST,
     Reason.NOT_ANSWERING,
 )
 
@@ -70,7 +71,8 @@ def _at_zero(observed: Observed, live: int) -> Finding:
 def _worst(observed: Observed, startup_timeout: float, now: datetime) -> Diagnosis | None:
     namespace = observed.pool.metadata.namespace
     pods = sorted(observed.pods, key=lambda pod: pod.name)
-    found = [one for one in (diagnose(pod, namespace, startup_timeout, now) for pod in pods) if one is not None]
+    lost = observed.lost_nodes
+    found = [one for one in (diagnose(pod, namespace, startup_timeout, now, lost) for pod in pods) if one is not None]
     return min(found, key=lambda one: _WORST_FIRST.index(one.reason), default=None)
 
 

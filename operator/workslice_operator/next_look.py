@@ -11,7 +11,7 @@ from workslice_operator.scaling import Decision, is_starting
 from workslice_operator.slice_conditions import free_although_refused
 
 _UNWATCHED_SECONDS: Final = 10.0
-"""Slices of other pools, volumes and quotas change without an event of this pool."""
+"""Slices of other pools, volumes, quotas and nodes change without an event of this pool."""
 _DISAGREEMENT_SECONDS: Final = 4.0
 """The scheduler says that no slice is free, the inventory that one is: longer than the inventory is shared, and soon over."""
 _SHORTEST_SECONDS: Final = 1.0
@@ -32,7 +32,7 @@ def _delays(observed: Observed, decision: Decision, startup_timeout: float, now:
         yield _UNWATCHED_SECONDS
     if free_although_refused(observed):
         yield _DISAGREEMENT_SECONDS
-    if any(pod.node in observed.cordoned_nodes for pod in live):
+    if any(pod.node in observed.cordoned_nodes or pod.silent for pod in live):
         yield _UNWATCHED_SECONDS
     for pod in live:
         if pod.scheduled_at is not None and is_starting(pod, startup_timeout, now):

@@ -193,6 +193,15 @@ class Observed:
         nodes = self.inventory.nodes if self.inventory else ()
         return frozenset(one.node for one in nodes if one.cordoned)
 
+    @property
+    def lost_nodes(self) -> frozenset[str]:
+        """Nodes of the pool's pods that are not Ready or no longer exist; none while the inventory is unknown."""
+        if self.inventory is None:
+            return frozenset()
+        return frozenset(pod.node for pod in self.pods if pod.node) - {
+            one.node for one in self.inventory.nodes if one.ready
+        }
+
 
 def pod_facts(raw: Mapping[str, Any]) -> PodFacts:
     """Read a raw Pod."""

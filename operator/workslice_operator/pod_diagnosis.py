@@ -1,5 +1,6 @@
 """What is wrong with one engine pod that has its slice, as a reason and a sentence that says what to do next."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -24,10 +25,19 @@ class Diagnosis:
     message: str
 
 
-def diagnose(pod: PodFacts, namespace: str, startup_timeout: float, now: datetime) -> Diagnosis | None:
+def diagnose(
+    pod: PodFacts, namespace: str, startup_timeout: float, now: datetime, lost_nodes: Collection[str] = ()
+) -> Diagnosis | None:
     """The fault of a live pod that the scheduler has placed; None when there is none. `startup_timeout` in seconds."""
     if pod.ready or not pod.live or pod.scheduled_at is None:
         return None
+    if pod.node in lost_nodes:  # first: what else its status says is old
+        return Diagnosis(
+            Reason.NODE_LOST,
+            f"{pod.name} is on node {pod.node}, which is not Ready or gone: see kubectl describe node {pod.node}; the replica "
+            "comes back with the node, or starts elsewhere when the node is deleted or has been lost for as long as pods tolerate "
+            "it (five minutes unless the cluster says otherwise)",
+        )
     if pod.waiting_reason in _PULL:
         return Diagnosis(
             Reason.IMAGE_PULL_FAILED,
@@ -43,7 +53,7 @@ def diagnose(pod: PodFacts, namespace: str, startup_timeout: float, now: datetim
     if pod.silent:  # before the exit of a container that is long replaced
         return Diagnosis(
             Reason.NOT_ANSWERING,
-            f"{pod.name} was ready and no longer answers /health: it is overloaded or hung, or its node is gone; {_logs(pod, namespace)}",
+            f"{pod.name} was ready and no longer answers /health: it is overloaded or hung; {_logs(pod, namespace)}",
         )
     if pod.last_exit is not None:
         return _exit_diagnosis(pod, pod.last_exit, namespace, startup_timeout)

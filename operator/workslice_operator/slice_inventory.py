@@ -28,6 +28,8 @@ class NodeSlices:
     """Takes no new pods: somebody empties it."""
     unhealthy: Mapping[str, int] = field(default_factory=dict)
     """Slices by resource that the device plugin reports as failed: the node has them and gives them to nobody."""
+    ready: bool = True
+    """Its kubelet is in touch with the cluster."""
 
     def free(self, resource: str) -> int:
         """Slices that a pod could get here."""
@@ -118,6 +120,7 @@ def _node_slices(node: Mapping[str, Any], used: Counter[str]) -> NodeSlices:
         product=(node["metadata"].get("labels") or {}).get(PRODUCT_LABEL, ""),
         usable=ready and not cordoned,
         cordoned=cordoned,
+        ready=ready,
         allocatable={name: count for name, count in sorted(counts.items()) if count},
         used=dict(sorted(used.items())),
         unhealthy={name: count for name, count in sorted(failed.items()) if count > 0},
