@@ -19,6 +19,7 @@ EVERYWHERE: dict[str, dict[str, set[str]]] = {
         "policy/poddisruptionbudgets": APPLY,
         "networking.k8s.io/networkpolicies": APPLY,
         "/pods": {"list", "watch", "patch"},
+        "/pods/log": {"get"},
         "apps/replicasets": {"list"},
         "/nodes": {"list"},
         "/persistentvolumeclaims": {"get"},

@@ -14,6 +14,8 @@ class FakeKube:
         """(verb, kind, name) in order."""
         self.failures: dict[tuple[str, str], KubeError] = {}
         """(verb, kind) → error to raise."""
+        self.logs: dict[tuple[str, bool], str] = {}
+        """(name of the pod, whether of the container before) → log."""
         self.reads = 0
         self.version = 0
         self.kinds = frozenset({"workspacepools", "workspaceprofiles"})
@@ -90,6 +92,11 @@ class FakeKube:
         annotations = {**stored.get("metadata", {}).get("annotations", {}), **metadata.get("annotations", {})}
         metadata["annotations"] = {key: value for key, value in annotations.items() if value is not None}
         self._write("patch", resource, manifest, {**stored, **patch, "metadata": metadata})
+
+    async def pod_log(self, namespace: str, pod: str, container: str, *, previous: bool, lines: int) -> str:
+        self.reads += 1
+        self._fail("log", "Pod")
+        return self.logs.get((pod, previous), "")
 
     def _stored(self, resource: Resource, manifest: Mapping[str, Any]) -> Object:
         metadata = manifest["metadata"]

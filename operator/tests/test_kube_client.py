@@ -190,3 +190,16 @@ async def test_without_any_configuration_the_error_says_what_to_do(monkeypatch: 
     with pytest.raises(KubeUnconfigured, match="set KUBECONFIG"):
         async with connect_kube():
             pass
+
+
+async def test_the_end_of_a_pods_log_is_text_and_bounded(api: Api, kube: KubeClient) -> None:
+    api.answers = [(200, "one\ntwo\n")]
+    assert await kube.pod_log("shop", "chat-1", "engine", previous=True, lines=50) == "one\ntwo\n"
+    (asked,) = api.asked
+    assert asked.path == "/api/v1/namespaces/shop/pods/chat-1/log"
+    assert dict(asked.query) == {
+        "container": "engine",
+        "previous": "true",
+        "tailLines": "50",
+        "limitBytes": str(4 * 1024 * 1024),
+    }

@@ -41,6 +41,7 @@ def test_the_last_exit_is_read_from_the_present_or_the_previous_state(where: str
     last = pod_facts(raw_pod(engine(**{where: ended}, restartCount=3))).last_exit
     assert last is not None
     assert (last.exit_code, last.reason, last.message) == (2, "Error", "boom")
+    assert last.replaced is (where == "lastState")
 
 
 @pytest.mark.parametrize(

@@ -116,3 +116,38 @@ def test_an_engine_between_its_startup_probe_and_its_first_readiness_probe_has_n
 def test_a_crash_near_the_timeout_is_still_a_crash() -> None:
     pod = make_pod(age=900, last_exit=make_exit("ValueError: bad", exit_code=1, lived=601))
     assert found(pod).reason is Reason.CRASH_LOOPING
+
+
+def test_a_dead_engine_core_whose_cause_is_known_comes_with_what_to_change() -> None:
+    log = (
+        "(EngineCore pid=77) ERROR 11-30 06:05:57 [core.py:1512] EngineCore encountered a fatal error.\n"
+        "(EngineCore pid=77) ERROR 11-30 06:05:57 [core.py:1512] torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB\n"
+    )
+    diagnosis = found(make_pod(last_exit=make_exit(log, reason="Completed", exit_code=0)))
+    assert diagnosis.reason is Reason.ENGINE_FAILED
+    assert (
+        "died: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB; take a larger slice"
+        in diagnosis.message
+    )
+
+
+def test_an_engine_core_that_died_without_a_word_is_named_with_where_to_look() -> None:
+    log = (LOGS / "engine_core_killed.txt").read_text()
+    diagnosis = found(make_pod(node="gpu-7", last_exit=make_exit(log, reason="Completed", exit_code=0)))
+    assert diagnosis.reason is Reason.CRASH_LOOPING
+    assert "the EngineCore process of short-engine-a was killed or crashed without a word" in diagnosis.message
+    assert "the kernel's log of node gpu-7" in diagnosis.message
+
+
+def test_an_end_with_exit_code_0_is_explained_even_where_its_log_cannot_be_read() -> None:
+    diagnosis = found(make_pod(last_exit=make_exit("", reason="Completed", exit_code=0)))
+    assert diagnosis.reason is Reason.CRASH_LOOPING
+    assert diagnosis.message.startswith(
+        "short-engine-a ended with exit code 0, which vLLM does when its EngineCore process has died, or when it is told to end; see"
+    )
+
+
+def test_an_engine_that_its_liveness_probe_ended_is_told_apart_from_one_whose_core_died() -> None:
+    log = "(APIServer pid=1) INFO 11-30 06:05:57 [launcher.py:257] [shutdown] API server: shutdown triggered"
+    diagnosis = found(make_pod(last_exit=make_exit(log, reason="Completed", exit_code=0)))
+    assert "since it was told to: its liveness probe failed" in diagnosis.message

@@ -181,6 +181,19 @@ async def test_a_missing_volume_is_looked_for_in_the_pools_namespace(world: Worl
     assert world.reason("EnginesReady") != "ModelVolumeMissing"
 
 
+async def test_an_engine_whose_core_died_is_explained_from_its_log(world: World) -> None:
+    ended = {"exitCode": 0, "reason": "Completed", "finishedAt": "2026-01-01T00:00:00Z"}
+    pod = child("Pod", "chat-engine-1", uid="one", creationTimestamp="2026-01-01T00:00:00Z")
+    pod["spec"] = {"nodeName": "gpu-7", "containers": [{"name": "engine"}]}
+    pod["status"] = {"phase": "Running", "containerStatuses": [{"name": "engine", "state": {"terminated": ended}}]}
+    world.kube.put(pod)
+    world.kube.logs["chat-engine-1", False] = "(APIServer pid=1) WARNING [x.py:1] engine core exited unexpectedly"
+    await world.reconcile()
+    said = next(one for one in world.pool.status.conditions if one.type == "EnginesReady")
+    assert said.reason == "CrashLooping"
+    assert "the EngineCore process of chat-engine-1 was killed or crashed without a word" in said.message
+
+
 async def test_demand_wakes_the_pools_that_it_concerns(world: World) -> None:
     world.kube.put(raw_pool(scaling={"mode": "QueueDepth", "maxReplicas": 4, "targetPerReplica": 1}))
     world.demand = QueueSignal(queued=1, running=0)

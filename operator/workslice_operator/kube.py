@@ -17,7 +17,17 @@ from kubernetes.aio.client import Configuration
 from kubernetes.aio.client.rest import RESTClientObject
 
 from workslice_api.names import FIELD_MANAGER, STATUS_FIELD_MANAGER
-from workslice_operator.kube_api import Credentials, KubeError, NotFound, Object, Resource, Unavailable, error_of
+from workslice_operator.kube_api import (
+    LOG_BYTES,
+    PODS,
+    Credentials,
+    KubeError,
+    NotFound,
+    Object,
+    Resource,
+    Unavailable,
+    error_of,
+)
 
 REQUEST_TIMEOUT = aiohttp.ClientTimeout(total=20, connect=5)
 LIST_CHUNK = 500
@@ -131,6 +141,12 @@ class KubeClient:
         """See kube_api.Kube."""
         await self._request("PATCH", resource.path(namespace, name), body=patch, content_type=_MERGE)
 
+    async def pod_log(self, namespace: str, pod: str, container: str, *, previous: bool, lines: int) -> str:
+        """See kube_api.Kube."""
+        query = {"container": container, "previous": str(previous).lower(), "tailLines": str(lines)}
+        path = PODS.path(namespace, pod, "log")
+        return (await self._send("GET", path, query | {"limitBytes": str(LOG_BYTES)})).decode(errors="replace")
+
     async def _apply(self, resource: Resource, manifest: Mapping[str, Any], manager: str, subresource: str) -> Object:
         metadata = manifest["metadata"]
         path = resource.path(metadata.get("namespace", ""), metadata["name"], subresource)
@@ -145,6 +161,18 @@ class KubeClient:
         body: Mapping[str, Any] | None = None,
         content_type: str = "application/json",
     ) -> Object:
+        document = json.loads(await self._send(method, path, query, body, content_type))
+        assert isinstance(document, dict)
+        return document
+
+    async def _send(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        body: Mapping[str, Any] | None = None,
+        content_type: str = "application/json",
+    ) -> bytes:
         url = self._configuration.host + path + (f"?{urlencode(query)}" if query else "")
         headers = {"Accept": "application/json", "Content-Type": content_type, "User-Agent": FIELD_MANAGER}
         try:
@@ -152,14 +180,12 @@ class KubeClient:
             response = await self._rest.request(  # type: ignore[no-untyped-call]
                 method, url, headers=headers, body=body, _request_timeout=REQUEST_TIMEOUT
             )
-            content = await response.read()
+            content: bytes = await response.read()
         except (aiohttp.ClientError, TimeoutError, OSError, config.ConfigException) as error:
             raise Unavailable(0, f"{method} {path}: {error or type(error).__name__}") from error
         if response.status >= 400:
             raise _error(response.status, content)
-        document = json.loads(content)
-        assert isinstance(document, dict)
-        return document
+        return content
 
     async def _authorization(self) -> dict[str, str]:
         """Asked for at every request: it reads the service account's token again when that is a minute old."""

@@ -45,6 +45,9 @@ CHILDREN: Final = (DEPLOYMENTS, SERVICES, DISRUPTION_BUDGETS, NETWORK_POLICIES)
 CHILD_RESOURCES: Final[Mapping[str, Resource]] = {resource.kind: resource for resource in CHILDREN}
 
 
+LOG_BYTES: Final = 4 * 1024 * 1024
+
+
 class KubeError(Exception):
     """A request that the API did not fulfil; `message` is the API's own."""
 
@@ -121,3 +124,6 @@ class Kube(Protocol):
 
     async def merge_patch(self, resource: Resource, namespace: str, name: str, patch: Mapping[str, Any]) -> None:
         """JSON merge patch."""
+
+    async def pod_log(self, namespace: str, pod: str, container: str, *, previous: bool, lines: int) -> str:
+        """The end of a container's log, or with `previous` of the one that it replaced; at most LOG_BYTES."""

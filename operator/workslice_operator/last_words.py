@@ -9,9 +9,11 @@ _PREFIX: Final = re.compile(
     r"^\(\w+ pid=\d+\)\s*|^(?:ERROR|WARNING|INFO|CRITICAL) [\d: .-]+\[[^\]]*\]\s?|\x1b\[[0-9;]*m"
 )
 _USAGE: Final = re.compile(r"^\S.*?: error: (?P<text>.+)$")
-_EXCEPTION: Final = re.compile(r"^(?:[\w]+\.)*\w*(?:Error|Exception|Exit|NotFound|Interrupt)\b: (?P<text>.+)$")
+EXCEPTION: Final = re.compile(r"^(?:[\w]+\.)*\w*(?:Error|Exception|Exit|NotFound|Interrupt)\b: (?P<text>.+)$")
 _VALIDATION: Final = re.compile(r"^\s+(?:Value error, |Assertion failed, )?(?P<text>.+?) \[type=.*$")
-_GENERIC: Final = re.compile(r"Engine core initialization failed|See root cause above|WorkerProc initialization failed")
+_GENERIC: Final = re.compile(
+    r"Engine core initialization failed|See root cause above|WorkerProc initialization failed|EngineCore encountered an issue"
+)
 
 _ADVICE: Final[tuple[tuple[re.Pattern[str], str], ...]] = tuple(
     (re.compile(pattern, re.IGNORECASE), advice)
@@ -56,6 +58,8 @@ class LastWords:
     """The telling line; empty when the log has none."""
     advice: str
     """What to do; empty when only the whole log can tell."""
+    generic: bool = False
+    """The line only says that the cause stands further up in the log."""
 
 
 def last_words(log: str) -> LastWords:
@@ -65,15 +69,25 @@ def last_words(log: str) -> LastWords:
     if missing:
         # The library takes a path that is not there for a hub id, and complains of its form.
         line = f"the model path {missing['path']} does not exist in the engine's file system"
-    line = line if len(line) <= MAX_LINE else line[: MAX_LINE - 1] + "…"
-    return LastWords(line, next((advice for pattern, advice in _ADVICE if pattern.search(line)), ""))
+    line = shortened(line)
+    return LastWords(line, advice_on(line), _GENERIC.search(line) is not None)
+
+
+def advice_on(line: str) -> str:
+    """What to do about an error; empty when nothing is known of it."""
+    return next((advice for pattern, advice in _ADVICE if pattern.search(line)), "")
+
+
+def shortened(line: str) -> str:
+    """A line that fits into a condition."""
+    return line if len(line) <= MAX_LINE else line[: MAX_LINE - 1] + "…"
 
 
 def _telling_line(log: str) -> str:
-    lines = [_clean(line) for line in log.splitlines()]
+    lines = [clean(line) for line in log.splitlines()]
     generic = ""
     for index in range(len(lines) - 1, -1, -1):
-        match = _USAGE.match(lines[index]) or _EXCEPTION.match(lines[index])
+        match = _USAGE.match(lines[index]) or EXCEPTION.match(lines[index])
         if match is None:
             continue
         text = match["text"].strip()
@@ -85,7 +99,8 @@ def _telling_line(log: str) -> str:
     return generic or next((line.strip() for line in reversed(lines) if line.strip()), "")
 
 
-def _clean(line: str) -> str:
+def clean(line: str) -> str:
+    """A line of a log without what logging puts before it."""
     previous = None
     while previous != line:
         previous, line = line, _PREFIX.sub("", line)

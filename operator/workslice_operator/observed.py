@@ -25,6 +25,8 @@ class ContainerExit:
     """The container's last words (end of its log)."""
     started_at: datetime | None
     finished_at: datetime | None
+    replaced: bool = False
+    """The container runs again, or waits to: this is how the one before it ended."""
 
 
 @dataclass(frozen=True)
@@ -226,7 +228,7 @@ def pod_facts(raw: Mapping[str, Any]) -> PodFacts:
         waiting_reason=waiting.get("reason", ""),
         waiting_message=waiting.get("message", ""),
         restarts=engine.get("restartCount", 0),
-        last_exit=_container_exit(ended) if ended else None,
+        last_exit=_container_exit(ended, replaced="terminated" not in state) if ended else None,
         memory_limit=str(limits.get("memory", "")),
         failure=": ".join(part for part in (status.get("reason"), status.get("message")) if part),
         address=status.get("podIP", ""),
@@ -294,13 +296,14 @@ def _scheduled_at(
     return _time(metadata.get("creationTimestamp")) if spec.get("nodeName") else None
 
 
-def _container_exit(raw: Mapping[str, Any]) -> ContainerExit:
+def _container_exit(raw: Mapping[str, Any], replaced: bool) -> ContainerExit:
     return ContainerExit(
         reason=raw.get("reason", ""),
         exit_code=raw.get("exitCode", 0),
         message=raw.get("message", ""),
         started_at=_time(raw.get("startedAt")),
         finished_at=_time(raw.get("finishedAt")),
+        replaced=replaced,
     )
 
 

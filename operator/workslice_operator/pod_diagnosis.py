@@ -6,7 +6,8 @@ from datetime import datetime
 from typing import Final
 
 from workslice_api.names import ENGINE_CONTAINER, Reason
-from workslice_operator.last_words import last_words
+from workslice_operator.engine_death import core_death, was_told_to_end
+from workslice_operator.last_words import advice_on, last_words, shortened
 from workslice_operator.observed import ContainerExit, PodFacts
 
 _PULL: Final = ("ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError")
@@ -71,6 +72,11 @@ def _exit_diagnosis(pod: PodFacts, ended: ContainerExit, namespace: str, startup
         )
     if _killed_by_startup_probe(ended, startup_timeout):
         return _timed_out(pod, namespace, startup_timeout)
+    died = core_death(ended.message)
+    if died is not None:
+        return _core_died(pod, died, namespace)
+    if ended.exit_code == 0:
+        return _ended_itself(pod, ended, namespace)
     said = last_words(ended.message)
     if said.advice:
         return Diagnosis(Reason.ENGINE_FAILED, f"{pod.name} ended: {said.line}; {said.advice}")
@@ -78,6 +84,30 @@ def _exit_diagnosis(pod: PodFacts, ended: ContainerExit, namespace: str, startup
     return Diagnosis(
         Reason.CRASH_LOOPING,
         f"{pod.name} ended with exit code {ended.exit_code}{line}; {_logs(pod, namespace, previous=True)}",
+    )
+
+
+def _core_died(pod: PodFacts, cause: str, namespace: str) -> Diagnosis:
+    logs = _logs(pod, namespace, previous=True)
+    if not cause:
+        return Diagnosis(
+            Reason.CRASH_LOOPING,
+            f"the EngineCore process of {pod.name} was killed or crashed without a word, and its API server ended after it; if nobody "
+            f"killed it, the kernel's log of node {pod.node} names a lack of memory or a fault of the GPU; {logs}",
+        )
+    advice = advice_on(cause)
+    return Diagnosis(
+        Reason.ENGINE_FAILED if advice else Reason.CRASH_LOOPING,
+        f"the EngineCore process of {pod.name} died: {shortened(cause)}; {advice or logs}",
+    )
+
+
+def _ended_itself(pod: PodFacts, ended: ContainerExit, namespace: str) -> Diagnosis:
+    why = "which vLLM does when its EngineCore process has died, or when it is told to end"
+    if was_told_to_end(ended.message):
+        why = "since it was told to: its liveness probe failed because it no longer answered /health, or somebody stopped it"
+    return Diagnosis(
+        Reason.CRASH_LOOPING, f"{pod.name} ended with exit code 0, {why}; {_logs(pod, namespace, previous=True)}"
     )
 
 

@@ -15,6 +15,7 @@ from workslice_api.names import DELETION_COST_ANNOTATION, POOL_KIND
 from workslice_api.pool import WorkspacePool, WorkspacePoolStatus
 from workslice_operator.demand import NUMBERS_SECONDS, could_change
 from workslice_operator.drain import DeletionCost, engines_to_ask
+from workslice_operator.engine_logs import EngineLogs
 from workslice_operator.event_writer import EventWriter
 from workslice_operator.installation import Installation
 from workslice_operator.keys import Key, profile_key
@@ -85,6 +86,7 @@ class PoolReconciler:
         self._signal = signal
         self._routers = routers
         self._engine = engine
+        self._engine_logs = EngineLogs(kube)
         self._events = events
         self._metrics = metrics
         self._wake = wake
@@ -144,6 +146,7 @@ class PoolReconciler:
         observed = await load_observed(
             self._kube, pool, children, conflict, self._signal(pool.key), await self._inventory.get()
         )
+        observed = replace(observed, pods=await self._engine_logs.completed(pool.metadata.namespace, observed.pods))
         now = self._clock()
         observed = replace(observed, routers=self._routers(pool.key))
         observed = replace(observed, engines=await self._ask_engines(observed, now))

@@ -69,6 +69,10 @@ class FencedKube:
         async with self._own_time():
             await self._kube.merge_patch(resource, namespace, name, patch)
 
+    async def pod_log(self, namespace: str, pod: str, container: str, *, previous: bool, lines: int) -> str:
+        """See kube_api.Kube."""
+        return await self._kube.pod_log(namespace, pod, container, previous=previous, lines=lines)
+
     def _own_time(self) -> asyncio.Timeout:
         if not self._term.held:
             raise NotLeading("the lease is not held at the moment")
