@@ -186,6 +186,8 @@ async def test_an_engine_whose_core_died_is_explained_from_its_log(world: World)
     pod = child("Pod", "chat-engine-1", uid="one", creationTimestamp="2026-01-01T00:00:00Z")
     pod["spec"] = {"nodeName": "gpu-7", "containers": [{"name": "engine"}]}
     pod["status"] = {"phase": "Running", "containerStatuses": [{"name": "engine", "state": {"terminated": ended}}]}
+    ready = {"conditions": [{"type": "Ready", "status": "True"}]}
+    world.kube.put({"kind": "Node", "metadata": {"name": "gpu-7"}, "spec": {}, "status": ready})
     world.kube.put(pod)
     world.kube.logs["chat-engine-1", False] = "(APIServer pid=1) WARNING [x.py:1] engine core exited unexpectedly"
     await world.reconcile()
