@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from workslice_api.base import IMMUTABLE, LIVE, ROLLS
 from workslice_api.crdgen import pool_crd, profile_crd
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -68,10 +69,11 @@ def test_every_field_has_a_description(crd: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("crd", CRDS.values(), ids=CRDS.keys())
-def test_every_setting_says_whether_it_is_live_or_rolls(crd: dict[str, Any]) -> None:
+def test_every_setting_says_what_a_change_of_it_does(crd: dict[str, Any]) -> None:
     def silent(node: dict[str, Any], path: str) -> Iterator[str]:
-        text = node.get("description", "")
-        if "Live: takes effect without touching engines." in text or "Rolls: replaces the engine pods." in text:
+        words = [word for word in (LIVE, ROLLS, IMMUTABLE) if word in node.get("description", "")]
+        assert len(words) <= 1, path
+        if words:
             return
         if "properties" not in node:
             yield path
@@ -118,3 +120,11 @@ def test_patterns_that_people_meet_answer_with_a_sentence() -> None:
     item = spec["slice"]["properties"]["profiles"]["items"]
     assert "pattern" not in item
     assert "such as 1g.10gb" in item["x-kubernetes-validations"][0]["message"]
+
+
+def test_a_setting_is_called_immutable_exactly_where_the_api_server_refuses_a_change() -> None:
+    root = schema_of(CRDS["pool"])
+    called = {path for path, node in nodes(root) if IMMUTABLE in node.get("description", "")}
+    rules = [one["rule"] for one in root["x-kubernetes-validations"]]
+    assert called == {".spec.model"}
+    assert [rule for rule in rules if "oldSelf" in rule] == ["self.spec.model == oldSelf.spec.model"]

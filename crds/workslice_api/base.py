@@ -8,6 +8,7 @@ from pydantic.alias_generators import to_camel
 
 LIVE = "Live: takes effect without touching engines."
 ROLLS = "Rolls: replaces the engine pods."
+IMMUTABLE = "Immutable: cannot be changed, only a new object can have another value."
 
 
 class KubeModel(BaseModel):

@@ -80,7 +80,7 @@ class WorkspacePoolSpec(KubeModel):
     profile_ref: ProfileRef
     """The profile that the replicas are made of."""
     model: ModelName
-    """Name of the model in the OpenAI API; cannot be changed. Rolls: replaces the engine pods."""
+    """Name of the model in the OpenAI API. Immutable: cannot be changed, only a new object can have another value."""
     aliases: Annotated[list[ModelName], Field(max_length=32, json_schema_extra={"x-kubernetes-list-type": "set"})] = []
     """Further names of the model; routers translate them, engines know one name. Live: takes effect without touching engines."""
     request_class: RequestClass

@@ -7,7 +7,7 @@ from typing import Any
 
 from markdown_table import code, markdown_table
 
-from workslice_api.base import LIVE, ROLLS
+from workslice_api.base import IMMUTABLE, LIVE, ROLLS
 from workslice_api.crdgen import pool_crd, profile_crd
 
 Schema = dict[str, Any]
@@ -19,10 +19,11 @@ same text. *Change* says what an edit of the field does:
 
 - *live*: {LIVE.partition(": ")[2]}
 - *rolls*: {ROLLS.partition(": ")[2]}
+- *immutable*: {IMMUTABLE.partition(": ")[2]}
 """
 
 _DURATION = "must be a duration"
-_CHANGE = re.compile(r"\s*(Live|Rolls): [^.]*\.")
+_CHANGE = re.compile(r"\s*(Live|Rolls|Immutable): [^.]*\.")
 
 
 def render_api_page() -> str:

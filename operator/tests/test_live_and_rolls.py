@@ -1,4 +1,4 @@
-"""Holds what the API promises about each field: "Live" ones never touch the pod template, "Rolls" ones always do."""
+"""Holds what the API promises about each field: "Live" ones never touch the pod template, the others always do."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -65,11 +65,11 @@ PROFILE_CHANGES: dict[str, Any] = {
 
 
 def documented_fields(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, str]]:
-    """Path and word (Live, Rolls) of every field; the fields of a part without a word of its own are looked into."""
+    """Path and word (Live, Rolls, Immutable) of every field; the fields of a part without a word of its own are looked into."""
     for name, field in model.model_fields.items():
         path = f"{prefix}{field.alias or name}"
         documentation = " ".join((field.description or "").split())
-        words = [word for word in ("Live", "Rolls") if f"{word}:" in documentation]
+        words = [word for word in ("Live", "Rolls", "Immutable") if f"{word}:" in documentation]
         part = field.annotation
         if words:
             (word,) = words
@@ -77,7 +77,7 @@ def documented_fields(model: type[BaseModel], prefix: str = "") -> Iterator[tupl
         elif isinstance(part, type) and issubclass(part, BaseModel):
             yield from documented_fields(part, f"{path}.")
         else:
-            pytest.fail(f"{path} says neither Live nor Rolls")
+            pytest.fail(f"{path} says neither Live nor Rolls nor Immutable")
 
 
 def nested(path: str, value: Any) -> dict[str, Any]:
@@ -109,7 +109,7 @@ def test_every_field_of_the_api_is_tried() -> None:
 def test_a_field_of_a_pool_does_to_the_engines_what_its_documentation_says(path: str) -> None:
     change = nested(path, POOL_CHANGES[path])
     changed = pod_template(make_pool(**merge(POOL_BASE, change)), make_profile())
-    assert (changed != pod_template(make_pool(), make_profile())) is (POOL_FIELDS[path] == "Rolls")
+    assert (changed != pod_template(make_pool(), make_profile())) is (POOL_FIELDS[path] != "Live")
 
 
 @pytest.mark.parametrize("path", sorted(PROFILE_FIELDS))
