@@ -10,6 +10,7 @@ from workslice_router.metrics import Metrics
 from workslice_router.openai_errors import Refusal
 from workslice_router.request_body import RequestView
 from workslice_router.routing_table import PoolSpec, ReplicaSpec, RoutingTable
+from workslice_router.text_size import TextKind
 
 SHORT = PoolSpec(
     key="serving/short", model="tiny", class_name="short", class_tokens=2000, context_tokens=2000, max_concurrent=2
@@ -37,7 +38,10 @@ def view(**changes: Any) -> RequestView:
     plain = RequestView(
         model="tiny",
         stream=False,
-        prompt_characters=400,
+        prompt_size=100,
+        prompt_least=0,
+        kind=TextKind.PROSE,
+        media=0,
         prompt_tokens=0,
         prompts=1,
         max_tokens=100,
@@ -66,12 +70,15 @@ class Asker:
 class Bench:
     """An admission over a table, whose clock and chance the test sets."""
 
-    def __init__(self, table: RoutingTable, **settings: Any) -> None:
+    def __init__(self, table: RoutingTable, *, first_answer: int = 512, **settings: Any) -> None:
         self.now = 1000.0
         self.random = 0.0
         self.table = table
         self.metrics = Metrics()
-        self.admission = Admission(table, Estimator(), self.metrics, lambda: self.now, lambda: self.random, **settings)
+        self.estimator = Estimator(first_answer)
+        self.admission = Admission(
+            table, self.estimator, self.metrics, lambda: self.now, lambda: self.random, **settings
+        )
 
     def ask(
         self, requested_class: str | None = None, excluded: Iterable[str] = (), body_bytes: int = 100, **changes: Any

@@ -31,17 +31,44 @@ def test_a_model_that_nobody_configured_is_not_found(short_only: Bench) -> None:
 
 
 def test_short_and_long_requests_go_to_their_pools(both: Bench) -> None:
-    assert both.lease(prompt_characters=400).pool.key == "serving/short"
-    assert both.lease(prompt_characters=20_000).pool.key == "serving/long"
-    assert both.lease(prompt_characters=400, requested_class="long").pool.key == "serving/long"
+    assert both.lease(prompt_size=100).pool.key == "serving/short"
+    assert both.lease(prompt_size=5000).pool.key == "serving/long"
+    assert both.lease(prompt_size=100, requested_class="long").pool.key == "serving/long"
 
 
-def test_without_max_tokens_the_default_answer_counts_and_the_limit_is_told() -> None:
-    bench = Bench(table_of((SHORT, replicas("s")), (LONG, replicas("l"))), default_output_tokens=1950)
-    lease = bench.lease(prompt_characters=400, max_tokens=None)
-    assert lease.pool.key == "serving/long"
-    assert lease.output_limit == 8000 - 100
-    assert bench.lease(prompt_characters=400, max_tokens=5).output_limit is None
+def test_without_max_tokens_the_default_answer_counts() -> None:
+    bench = Bench(table_of((SHORT, replicas("s")), (LONG, replicas("l"))), first_answer=1950)
+    assert bench.lease(prompt_size=100, max_tokens=None).pool.key == "serving/long"
+    assert bench.lease(prompt_size=100, max_tokens=5).pool.key == "serving/short"
+
+
+def test_without_max_tokens_nearly_every_answer_that_the_model_gives_must_fit(both: Bench) -> None:
+    for number in range(1000):
+        both.estimator.answers.learn("tiny", "long", 1950 if number % 50 == 0 else 20, bounded=False, cut=False)
+    assert both.lease(prompt_size=100, max_tokens=None).pool.key == "serving/long"
+    assert both.lease(prompt_size=100, max_tokens=1800).pool.key == "serving/short", "a bound that fits is believed"
+
+
+def test_a_bound_on_the_answer_is_no_forecast_of_it(both: Bench) -> None:
+    roomy = replace(SHORT, context_tokens=6000)
+    both.table.put_pool(roomy)
+    both.table.commit()
+    assert both.lease(prompt_size=100, max_tokens=5000).pool.key == "serving/short", "512 tokens are expected"
+    for _ in range(100):
+        both.estimator.answers.learn("tiny", "short", 3000, bounded=True, cut=False)
+    assert both.lease(prompt_size=100, max_tokens=5000).pool.key == "serving/long"
+
+
+def test_max_tokens_must_fit_the_context_whatever_is_expected(both: Bench) -> None:
+    assert both.lease(prompt_size=100, max_tokens=1900).pool.key == "serving/short"
+    assert both.lease(prompt_size=100, max_tokens=1901).pool.key == "serving/long", "the engine would cut the answer"
+
+
+def test_a_model_name_with_a_class_behind_it_names_the_class(both: Bench) -> None:
+    assert both.lease(model="tiny@long").pool.key == "serving/long"
+    assert both.lease(model="tiny@long", requested_class="short").pool.key == "serving/short", "the header wins"
+    assert refused(both, model="tiny@huge") is Reason.UNKNOWN_CLASS
+    assert refused(both, model="nobody@long") is Reason.UNKNOWN_MODEL
 
 
 def test_accounting_is_local_and_instant(short_only: Bench) -> None:
@@ -106,8 +133,8 @@ def test_a_free_place_of_a_sibling_takes_who_waits_and_fits(both: Bench) -> None
 def test_a_long_request_never_takes_a_short_place(both: Bench) -> None:
     shorts = [both.lease(requested_class="short") for _ in range(2)]
     for _ in range(2):
-        both.lease(prompt_characters=20_000)
-    asker, _ = both.wait(prompt_characters=20_000)
+        both.lease(prompt_size=5000)
+    asker, _ = both.wait(prompt_size=5000)
     for lease in shorts:
         lease.settle(Outcome.OK)
     assert not asker.leases
@@ -117,7 +144,7 @@ def test_the_queue_goes_by_class_priority_first() -> None:
     urgent = replace(SHORT, key="serving/urgent", class_name="urgent", class_tokens=300, priority=-5)
     bench = Bench(table_of((urgent, ()), (replace(SHORT, max_concurrent=1), replicas("a"))))
     running = bench.lease()
-    normal, _ = bench.wait(prompt_characters=4000)
+    normal, _ = bench.wait(prompt_size=1000)
     pressing, _ = bench.wait()
     running.settle(Outcome.OK)
     assert not normal.leases
@@ -167,7 +194,7 @@ def test_queued_bytes_are_bounded_over_all_pools() -> None:
         bench.lease()
     bench.wait(body_bytes=600)
     with pytest.raises(Refused):
-        bench.ask(body_bytes=600, prompt_characters=20_000)
+        bench.ask(body_bytes=600, prompt_size=5000)
 
 
 def test_who_waits_too_long_is_told_so(short_only: Bench) -> None:
@@ -365,7 +392,7 @@ def test_grants_that_settle_at_once_do_not_pile_up_on_the_stack(short_only: Benc
 
 
 def test_a_prompt_that_the_engine_finds_too_long_goes_to_a_larger_pool_and_teaches(both: Bench) -> None:
-    asked = view(prompt_characters=4000)
+    asked = view(prompt_size=1000)
     plan = both.admission.plan(asked, None)
     lease = both.admission.submit(plan, Asker(), body_bytes=1)
     assert isinstance(lease, Lease)
@@ -378,11 +405,9 @@ def test_a_prompt_that_the_engine_finds_too_long_goes_to_a_larger_pool_and_teach
     assert again.pool.key == "serving/long"
     assert both.admission.larger(again, asked) is None, "there is nothing larger: the engine's own answer stands"
     again.settle(Outcome.OK)
-    assert both.lease(prompt_characters=6500).pool.key == "serving/long", (
-        "2000 tokens in 4000 characters are remembered"
-    )
+    assert both.lease(prompt_size=1625).pool.key == "serving/long", "2000 tokens in 4000 characters are remembered"
 
 
 def test_a_class_that_was_asked_for_is_not_left_for_a_larger_one(both: Bench) -> None:
-    lease = both.lease(requested_class="short", prompt_characters=4000)
-    assert both.admission.larger(lease, view(prompt_characters=4000)) is None
+    lease = both.lease(requested_class="short", prompt_size=1000)
+    assert both.admission.larger(lease, view(prompt_size=1000)) is None

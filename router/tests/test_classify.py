@@ -10,6 +10,10 @@ from workslice_router.openai_errors import Reason, Refused
 from workslice_router.routing_table import ModelRoutes
 
 
+def choose(routes: ModelRoutes, total: int, least: int, requested: str | None = None, room: int | None = None) -> str:
+    return classify(routes, lambda _: total, total if room is None else room, least, requested).name
+
+
 @pytest.fixture
 def routes() -> ModelRoutes:
     return table_of((LONG, ()), (SHORT, ())).routes["tiny"]
@@ -17,40 +21,50 @@ def routes() -> ModelRoutes:
 
 @pytest.mark.parametrize(("total", "expected"), [(1, "short"), (2000, "short"), (2001, "long"), (8000, "long")])
 def test_the_smallest_class_that_holds_the_request(routes: ModelRoutes, total: int, expected: str) -> None:
-    assert classify(routes, total, total, None).name == expected
+    assert choose(routes, total, total) == expected
 
 
 def test_a_named_class_wins_over_the_size(routes: ModelRoutes) -> None:
-    assert classify(routes, 10, 10, "long").name == "long"
+    assert choose(routes, 10, 10, "long") == "long"
 
 
 def test_an_unknown_class_is_answered_with_those_that_exist(routes: ModelRoutes) -> None:
     with pytest.raises(Refused) as caught:
-        classify(routes, 10, 10, "huge")
+        choose(routes, 10, 10, "huge")
     assert caught.value.refusal.reason is Reason.UNKNOWN_CLASS
     assert b"short, long" in caught.value.refusal.body
 
 
 def test_what_fits_nowhere_even_at_its_smallest_is_refused_with_the_largest_limit(routes: ModelRoutes) -> None:
     with pytest.raises(Refused) as caught:
-        classify(routes, 20_000, 8001, None)
+        choose(routes, 20_000, 8001)
     assert caught.value.refusal.reason is Reason.REQUEST_TOO_LARGE
     assert b"8001" in caught.value.refusal.body
     assert b"8000" in caught.value.refusal.body
 
 
 def test_an_estimate_alone_refuses_nobody(routes: ModelRoutes) -> None:
-    assert classify(routes, 20_000, 5000, None).name == "long"
+    assert choose(routes, 20_000, 5000) == "long"
 
 
 def test_larger_than_every_class_but_within_a_context_goes_to_the_largest_class() -> None:
     roomy = replace(LONG, class_tokens=4000)
     routes = table_of((SHORT, ()), (roomy, ())).routes["tiny"]
-    assert classify(routes, 6000, 6000, None).name == "long"
+    assert choose(routes, 6000, 6000) == "long"
 
 
 def test_a_named_class_that_cannot_hold_the_request_names_its_limit(routes: ModelRoutes) -> None:
     with pytest.raises(Refused) as caught:
-        classify(routes, 5000, 5000, "short")
+        choose(routes, 5000, 5000, "short")
     assert b"class 'short'" in caught.value.refusal.body
     assert b"2000" in caught.value.refusal.body
+
+
+def test_the_longest_answer_must_fit_the_context_even_when_a_short_one_is_expected(routes: ModelRoutes) -> None:
+    assert choose(routes, 600, 600, room=2000) == "short"
+    assert choose(routes, 600, 600, room=2001) == "long"
+
+
+def test_each_class_is_asked_with_the_answers_that_it_gives(routes: ModelRoutes) -> None:
+    assert classify(routes, {"short": 2001, "long": 3000}.__getitem__, 2000, 0, None).name == "long"
+    assert classify(routes, {"short": 2000, "long": 3000}.__getitem__, 2000, 0, None).name == "short"

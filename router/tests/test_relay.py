@@ -19,6 +19,8 @@ from scripted_engine import (
     token,
 )
 
+from workslice_router.text_size import TextKind
+
 
 async def test_an_answer_reaches_the_client_unchanged_with_the_headers_that_say_who_gave_it():
     async with scripted_engine() as engine, running_router(engine) as router:
@@ -197,12 +199,12 @@ async def test_usage_in_answers_teaches_the_estimator():
     usage = b'{"choices":[],"usage":{"prompt_tokens":400,"completion_tokens":2,"total_tokens":402}}'
     events = stream(token("a"), b"data: " + usage + b"\n\n", DONE)
     async with scripted_engine(answers(response(usage))) as engine, running_router(engine) as router:
-        before = router.data_path.estimator.ratio("tiny")
+        before = router.data_path.estimator.ratio("tiny", TextKind.PROSE)
         await router.ask(chat("x" * 500))
-        between = router.data_path.estimator.ratio("tiny")
+        between = router.data_path.estimator.ratio("tiny", TextKind.PROSE)
         engine.behaviour = answers(events)
         await router.ask(chat("x" * 500, stream=True))
-    assert before < between < router.data_path.estimator.ratio("tiny")
+    assert before < between < router.data_path.estimator.ratio("tiny", TextKind.PROSE)
 
 
 @pytest.mark.parametrize("path", [CHAT, "/v1/completions", "/v1/embeddings"])
@@ -217,9 +219,8 @@ async def test_every_endpoint_reaches_the_engine_under_its_own_path_without_the_
     assert engine.requests[0].line == f"POST {path} HTTP/1.1"
 
 
-async def test_a_request_without_max_tokens_is_told_how_long_the_answer_may_be():
+async def test_the_context_that_bounds_an_answer_is_told():
     async with scripted_engine() as engine, running_router(engine, spec=pool(context_tokens=4096)) as router:
         free = await router.ask(b'{"model":"tiny","messages":[]}')
         bounded = await router.ask()
-    assert 0 < int(free.headers["x-workslice-output-limit"]) <= 4096
-    assert "x-workslice-output-limit" not in bounded.headers
+    assert free.headers["x-workslice-context-limit"] == bounded.headers["x-workslice-context-limit"] == "4096"

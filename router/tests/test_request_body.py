@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workslice_router.openai_errors import Reason, Refused
-from workslice_router.request_body import CHAT, COMPLETIONS, EMBEDDINGS, RequestView, read_request_body, text_size
+from workslice_router.request_body import CHAT, COMPLETIONS, EMBEDDINGS, RequestView, read_request_body
+from workslice_router.text_size import TextKind
 
 
 def read(body: Any, endpoint: str = CHAT) -> RequestView:
@@ -83,7 +84,7 @@ def test_a_field_of_the_wrong_type_is_named(field: str, value: Any) -> None:
 def test_reads_what_decisions_need() -> None:
     got = read({**user("x" * 100), "stream": True, "max_tokens": 7, "n": 3, "stream_options": {"include_usage": True}})
     assert (got.model, got.stream, got.max_tokens, got.choices, got.include_usage) == ("tiny", True, 7, 3, True)
-    assert 100 <= got.prompt_characters <= 130
+    assert 10 <= got.prompt_size <= 40
 
 
 def test_max_completion_tokens_is_the_newer_name() -> None:
@@ -96,48 +97,56 @@ def test_no_bound_on_the_answer_is_not_a_bound_of_zero() -> None:
 
 
 def test_parts_tools_and_tool_calls_count_as_prompt() -> None:
-    plain = read(user("x" * 50)).prompt_characters
-    parts = read(user([{"type": "text", "text": "x" * 25}, {"type": "text", "text": "x" * 25}])).prompt_characters
+    plain = read(user("x" * 50)).prompt_size
+    parts = read(user([{"type": "text", "text": "x" * 25}, {"type": "text", "text": "x" * 25}])).prompt_size
     assert parts == plain
     tool = {"type": "function", "function": {"name": "look", "parameters": {"description": "y" * 1000}}}
-    assert read({**user("x" * 50), "tools": [tool]}).prompt_characters > plain + 1000
+    assert read({**user("x" * 50), "tools": [tool]}).prompt_size > plain + 100
+    called = {"role": "assistant", "tool_calls": [{"function": {"name": "look", "arguments": "y" * 1000}}]}
+    assert read({"model": "tiny", "messages": [called]}).prompt_size > 100
 
 
-def test_an_image_is_about_a_thousand_tokens_whatever_its_bytes() -> None:
+def test_a_tool_is_measured_even_with_a_number_beyond_64_bits() -> None:
+    body = b'{"model":"tiny","messages":[],"tools":[{"default":%s,"description":"%s"}]}' % (b"1" * 30, b"y" * 1000)
+    assert read(body).prompt_size > 100
+
+
+def test_images_and_sounds_are_counted_whatever_their_bytes() -> None:
     image = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "A" * 1_000_000}}
-    assert 1000 < read(user([image])).prompt_characters < 10_000
+    got = read(user([image, {"type": "text", "text": "what is it?"}, image]))
+    assert got.media == 2
+    assert got.prompt_size < 20
+
+
+def test_every_message_has_a_frame_around_it() -> None:
+    one, ten = ({"model": "tiny", "messages": [{"role": "user", "content": ""}] * count} for count in (1, 10))
+    assert read(ten).prompt_size == 10 * read(one).prompt_size > 0
 
 
 @pytest.mark.parametrize(
-    ("prompt", "characters", "tokens", "prompts"),
+    ("prompt", "size", "tokens", "prompts"),
     [
-        ("x" * 40, 40, 0, 1),
-        (["x" * 40, "x" * 10], 40, 0, 2),
+        ("x" * 100, 14, 0, 1),
+        (["x" * 100, "x" * 10], 14, 0, 2),
         ([1, 2, 3], 0, 3, 1),
         ([[1, 2, 3], [4]], 0, 3, 2),
         ([], 0, 0, 1),
         (None, 0, 0, 1),
     ],
 )
-def test_a_list_is_as_large_as_its_largest_prompt(prompt: Any, characters: int, tokens: int, prompts: int) -> None:
+def test_a_list_is_as_large_as_its_largest_prompt(prompt: Any, size: int, tokens: int, prompts: int) -> None:
     got = read({"model": "tiny", "prompt": prompt}, COMPLETIONS)
-    assert (got.prompt_characters, got.prompt_tokens, got.prompts) == (characters, tokens, prompts)
+    assert (got.prompt_size, got.prompt_tokens, got.prompts) == (size, tokens, prompts)
 
 
 def test_embeddings_have_a_prompt_but_no_answer() -> None:
-    got = read({"model": "tiny", "input": ["x" * 40, "y" * 50], "stream": True}, EMBEDDINGS)
-    assert (got.prompt_characters, got.prompts, got.max_tokens, got.stream) == (50, 2, 0, False)
+    got = read({"model": "tiny", "input": ["x" * 40, "y" * 100], "stream": True}, EMBEDDINGS)
+    assert (got.prompt_size, got.prompts, got.max_tokens, got.stream) == (14, 2, 0, False)
 
 
-def test_a_chinese_character_counts_as_a_token_and_a_latin_one_as_a_quarter() -> None:
-    assert text_size("四个汉字") == 16
-    assert text_size("four") == 4
-    assert 4 < text_size("кот!") < 12
-
-
-@given(st.text())
-def test_any_text_has_a_size(text: str) -> None:
-    assert text_size(text) >= len(text)
+def test_says_what_kind_of_text_it_is() -> None:
+    assert read(user("四个汉字")).kind is TextKind.CHINESE
+    assert read(user("four words of English")).kind is TextKind.PROSE
 
 
 def test_sees_the_fields_that_clients_may_not_set() -> None:
@@ -168,5 +177,6 @@ json_values = st.recursive(
 def test_any_json_is_read_or_refused_never_a_crash(body: dict[str, Any], endpoint: str) -> None:
     with contextlib.suppress(Refused):
         got = read(body, endpoint)
-        assert got.prompt_characters >= 0
+        assert got.prompt_size >= 0
+        assert got.prompt_least >= 0
         assert got.choices >= 1

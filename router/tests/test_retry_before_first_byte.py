@@ -311,10 +311,15 @@ TOO_LONG = (
 )
 
 
+@pytest.mark.parametrize(
+    "param", [b"input_tokens", b"input_text"]
+)  # counted; so many characters that it need not count
 @pytest.mark.parametrize("fields", [{}, {"stream": True}])
-async def test_a_prompt_that_is_longer_than_estimated_is_answered_by_the_larger_pool(fields: dict[str, bool]):
+async def test_a_prompt_that_is_longer_than_estimated_is_answered_by_the_larger_pool(
+    fields: dict[str, bool], param: bytes
+):
     good = answers(stream(token("ok"), DONE)) if fields else answers(response(HELLO))
-    bad = answers(response(TOO_LONG, 400))
+    bad = answers(response(TOO_LONG.replace(b"input_tokens", param), 400))
     async with scripted_engine(bad) as small, scripted_engine(good) as large, running_router(small) as router:
         router.table.put_pool(pool("long", class_tokens=8192, context_tokens=8192))
         router.table.put_replicas("default/long", [ReplicaSpec("large", "127.0.0.1", large.port)])

@@ -10,6 +10,7 @@ import workslice_router
 PACKAGE = Path(workslice_router.__file__).parent
 PURE = (
     "admission",
+    "answer_length",
     "choose",
     "classify",
     "cluster_view",
@@ -20,11 +21,13 @@ PURE = (
     "openai_errors",
     "pool_queue",
     "pool_spec",
+    "quantile_sketch",
     "request_body",
     "request_plan",
     "routing_table",
     "splice",
     "state_document",
+    "text_size",
     "usage",
 )
 IMPURE = {"asyncio", "httpx", "kopf", "kubernetes", "logging", "os", "random", "socket", "ssl", "time", "uvloop"}

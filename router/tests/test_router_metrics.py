@@ -32,6 +32,7 @@ def test_counts_what_the_data_path_reports() -> None:
     metrics.request_finished("/v1/chat/completions", "", "", 404, 0.03)
     metrics.first_token("a/b", "short", 0.7)
     metrics.tokens("a/b", 10, 5)
+    metrics.truncated("a/b")
     metrics.refused(Reason.QUEUE_FULL)
     metrics.retried("a/b", Outcome.CONNECT_FAILED)
     metrics.client_gone("a/b")
@@ -45,6 +46,7 @@ def test_counts_what_the_data_path_reports() -> None:
     assert got["workslice_router_request_duration_seconds_bucket", ("a/b", "short", "+Inf")] == 1
     assert got["workslice_router_time_to_first_token_seconds_sum", ("a/b", "short")] == 0.7
     assert got["workslice_router_tokens_total", ("a/b", "completion")] == 5
+    assert got["workslice_router_truncated_answers_total", ("a/b",)] == 1
     assert got["workslice_router_refused_total", ("queue_full",)] == 1
     assert got["workslice_router_retries_total", ("a/b", "connect_failed")] == 1
     assert got["workslice_router_client_gone_total", ("a/b",)] == 1

@@ -142,8 +142,8 @@ class TableMachine(RuleBasedStateMachine):
         self.bench.table.remove_pool(which.key)
         self.bench.table.commit()
 
-    @rule(characters=st.sampled_from([100, 20_000]), requested=st.sampled_from([None, "short", "long"]))
-    def ask(self, characters: int, requested: str | None) -> None:
+    @rule(tokens=st.sampled_from([25, 5000]), requested=st.sampled_from([None, "short", "long"]))
+    def ask(self, tokens: int, requested: str | None) -> None:
         machine = self
 
         class Remembering:
@@ -155,7 +155,7 @@ class TableMachine(RuleBasedStateMachine):
                 machine.waiting -= 1
 
         try:
-            plan = self.bench.admission.plan(view(prompt_characters=characters), requested)
+            plan = self.bench.admission.plan(view(prompt_size=tokens), requested)
             placed = self.bench.admission.submit(plan, Remembering(), body_bytes=10)
         except Refused:
             return

@@ -60,11 +60,6 @@ class Lease:
         """Priority inside the engine."""
         return self.plan.chosen.priority
 
-    @property
-    def output_limit(self) -> int | None:
-        """About how many tokens the answer may have before this pool's context cuts it; None when the client set its own bound."""
-        return None if self.plan.bounded else max(1, self.pool.spec.context_tokens - self.plan.prompt_tokens)
-
     def answered(self) -> None:
         """The engine has begun to answer: a replica that was ejected is well again, long before the answer ends. Others may be granted
         before this returns.
@@ -108,7 +103,6 @@ class Admission:
         clock: Callable[[], float],
         random: Callable[[], float],
         *,
-        default_output_tokens: int = 512,
         max_queued_bytes: int = 256 * 2**20,
     ) -> None:
         self.table = table
@@ -119,7 +113,6 @@ class Admission:
         self._observer = observer
         self._clock = clock
         self._random = random
-        self._default_output = default_output_tokens
         self._max_queued_bytes = max_queued_bytes
         self._queues: dict[Pool, None] = {}
         self._to_pump: dict[Pool, None] = {}
@@ -137,7 +130,7 @@ class Admission:
         Raises:
             Refused: unknown model (404), unknown class or a request that fits nowhere (400).
         """
-        return plan_request(self.table, self._estimator, view, requested_class, self._default_output, self._clock())
+        return plan_request(self.table, self._estimator, view, requested_class, self._clock())
 
     def larger(self, lease: Lease, view: RequestView) -> Plan | None:
         """A plan for a larger pool after the engine of `lease` found the prompt too long for its context; None when there is none.
@@ -158,9 +151,8 @@ class Admission:
         """
         plan = current_plan(self.table, plan)
         now = self._clock()
-        order = list(
-            pools_in_order(plan.routes, plan.chosen, plan.total, plan.requested_class is not None, self._random())
-        )
+        class_only = plan.requested_class is not None
+        order = list(pools_in_order(plan.routes, plan.chosen, plan.total, plan.room, class_only, self._random()))
         for pool in order:
             if not pool.queue:
                 replica = best_replica(pool, excluded, now)

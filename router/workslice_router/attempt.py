@@ -12,6 +12,7 @@ from workslice_router.engine_failure import EngineError, Failure, connect_failur
 from workslice_router.event_stream import EventStream
 from workslice_router.forwarded_headers import Headers, client_response_headers, engine_request_head
 from workslice_router.openai_errors import Reason, Refusal, refusal
+from workslice_router.usage import ended_by_length
 
 _LARGEST_ERROR: Final = 64 * 1024
 _TAIL: Final = 4096
@@ -35,7 +36,7 @@ class Owner(Protocol):
     def cut(self, outcome: Outcome, reason: Refusal | None) -> None:
         """It failed after the client had seen a part; None when the engine's own error event was the last thing relayed."""
 
-    def complete(self, status: int, usage_text: bytes) -> None:
+    def complete(self, status: int, usage_text: bytes, *, ended_by_length: bool) -> None:
         """The answer is whole and relayed, but for its end; `usage_text` is where its usage is if it has one."""
 
 
@@ -230,7 +231,9 @@ class Attempt:
             self._length = 0
             self._relay(b"")
         self._over = True
-        self._owner.complete(self._status, self._stream.usage_event if self._stream is not None else self._tail)
+        stream = self._stream
+        usage_text, last = (self._tail, self._tail) if stream is None else (stream.usage_event, stream.last_events)
+        self._owner.complete(self._status, usage_text, ended_by_length=ended_by_length(last))
 
     def _fail(self, failure: Failure) -> None:
         self.abort()

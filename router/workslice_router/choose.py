@@ -7,12 +7,13 @@ from workslice_router.routing_table import ClassRoutes, ModelRoutes, Pool, Repli
 
 
 def pools_in_order(
-    routes: ModelRoutes, chosen: ClassRoutes, total: int, class_only: bool, random: float
+    routes: ModelRoutes, chosen: ClassRoutes, total: int, room: int, class_only: bool, random: float
 ) -> Iterator[Pool]:
-    """Pools for a request of `total` tokens, best first: those of its class, drawn by weight with `random` in [0, 1), then, unless
-    `class_only`, pools of other classes that prefer requests up to this size, smallest first. Weight 0 takes none.
+    """Pools for a request of about `total` tokens that should have `room`, best first: those of its class, drawn by weight with
+    `random` in [0, 1), then, unless `class_only`, pools of other classes that prefer requests up to this size, smallest first. Weight
+    0 takes none.
     """
-    holding = [pool for pool in chosen.pools if total <= pool.spec.context_tokens]
+    holding = [pool for pool in chosen.pools if room <= pool.spec.context_tokens]
     own = weighted(holding or _largest(chosen.pools), random)
     yield from own
     if class_only:
@@ -20,8 +21,13 @@ def pools_in_order(
     for other in routes.classes:
         if other is not chosen:
             for pool in other.pools:
-                if total <= pool.spec.class_tokens and pool.spec.weight and pool.serving:
+                if takes_over(pool, total, room) and pool.spec.weight and pool.serving:
                     yield pool
+
+
+def takes_over(pool: Pool, total: int, room: int) -> bool:
+    """Whether a request of another class may go to this pool."""
+    return total <= pool.spec.class_tokens and room <= pool.spec.context_tokens
 
 
 def weighted(pools: Sequence[Pool], random: float) -> list[Pool]:

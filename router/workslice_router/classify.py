@@ -1,14 +1,19 @@
 """Which request class a request belongs to: the one that its client names, else the smallest that holds it."""
 
+from collections.abc import Callable
+
 from workslice_router.openai_errors import Reason, Refused, refusal
 from workslice_router.routing_table import ClassRoutes, ModelRoutes
 
 
-def classify(routes: ModelRoutes, total: int, least_total: int, requested: str | None) -> ClassRoutes:
-    """Class of a request of an estimated `total` of prompt and answer tokens, which cannot be smaller than `least_total`.
+def classify(
+    routes: ModelRoutes, total_in: Callable[[str], int], room: int, least: int, requested: str | None
+) -> ClassRoutes:
+    """Class of a request that is expected to take `total_in(class name)` tokens of prompt and answer, that should have `room` for
+    the longest answer it may get, and that cannot be smaller than `least`.
 
-    The estimate only chooses; a request is refused for its size when even `least_total` fits nowhere. Between the two the largest
-    class takes it, and the engine, which counts exactly, has the last word.
+    The estimates only choose; a request is refused for its size when even `least` fits nowhere. Between the two the largest class
+    takes it, and the engine, which counts exactly, has the last word.
 
     Raises:
         Refused: no class of the requested name, or nothing that may serve it can hold the request.
@@ -18,17 +23,17 @@ def classify(routes: ModelRoutes, total: int, least_total: int, requested: str |
         if chosen is None:
             known = ", ".join(one.name for one in routes.classes)
             raise Refused(refusal(Reason.UNKNOWN_CLASS, model=routes.name, requested=requested, classes=known))
-        if least_total > chosen.context_tokens:
-            raise _too_large(least_total, f"class '{chosen.name}' of model '{routes.name}'", chosen.context_tokens)
+        if least > chosen.context_tokens:
+            raise _too_large(least, f"class '{chosen.name}' of model '{routes.name}'", chosen.context_tokens)
         return chosen
     for one in routes.classes:
-        if total <= one.tokens:
+        if room <= one.context_tokens and total_in(one.name) <= one.tokens:
             return one
-    holding = [one for one in routes.classes if total <= one.context_tokens]
+    holding = [one for one in routes.classes if room <= one.context_tokens]
     if holding:
         return holding[-1]
-    if least_total > routes.context_tokens:
-        raise _too_large(least_total, f"model '{routes.name}'", routes.context_tokens)
+    if least > routes.context_tokens:
+        raise _too_large(least, f"model '{routes.name}'", routes.context_tokens)
     return max(routes.classes, key=lambda one: one.context_tokens)
 
 

@@ -20,8 +20,9 @@ only fail again elsewhere."""
 _DRAINING_MARK: Final = b"cannot schedule new futures after shutdown"
 # What vLLM answers (status 500) for a moment when its core has died; not repeated elsewhere, since the request may have killed it.
 _DEAD_MARK: Final = b"EngineCore encountered an issue"
-# What vLLM answers (status 400) when it has counted the prompt; spaces as any JSON writer may put them.
-_TOO_LONG_MARK: Final = re.compile(rb'"param"\s*:\s*"input_tokens"')
+# What vLLM answers (status 400) when it has counted the prompt, or has so many characters that it need not count; spaces as any JSON
+# writer may put them.
+_TOO_LONG_MARK: Final = re.compile(rb'"param"\s*:\s*"input_t(?:okens|ext)"')
 _OWN_SHORTAGES: Final = frozenset(
     (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL, errno.EAGAIN)
 )

@@ -1,51 +1,118 @@
-"""How many tokens a prompt has, by its characters and a ratio that is learned for each model from the engines' own counts."""
+"""How many tokens a request has: sizes by fixed weights, times ratios that are learned from the engines' own counts. Pure."""
 
 import math
+from dataclasses import dataclass
 from typing import Final
 
+from workslice_router.answer_length import AnswerLengths
 from workslice_router.request_body import RequestView
+from workslice_router.text_size import TextKind
 
-FIRST_RATIO: Final = 0.25
-"""Tokens per character before anything is learned: English text."""
-SMALLEST_RATIO: Final = 1 / 12
-LARGEST_RATIO: Final = 2.0
-_LEARNING_RATE: Final = 0.05
-_LEAST_CHARACTERS: Final = 200
+SMALLEST_RATIO: Final = 0.3
+LARGEST_RATIO: Final = 4.0
+FIRST_MEDIA_TOKENS: Final = 1024
+"""An image or sound before anything is learned."""
+_LARGEST_MEDIA_TOKENS: Final = 65_536
+_LEARNING_RATE: Final = 0.02
+_LEAST_TOKENS: Final = 50
 """Shorter prompts teach nothing: the chat template outweighs their text."""
+_WHOLE_LESSON: Final = 1024
+"""Prompts from this size on teach at the full rate, shorter ones in proportion."""
+_UNSURE: Final = 8
+"""So many answers are needed before their spread says anything: the first ones still move the ratio."""
+_MARGIN: Final = 0.6
+"""By how many standard deviations a prompt is taken to be longer than expected when it is placed: a prompt in too small a pool may be
+cut short or answered twice, one in a larger pool only waits a little longer."""
+_LARGEST_SPREAD: Final = 0.5
 _MOST_MODELS: Final = 4096
 
 
-class Estimator:
-    """Learned ratios, by the model's name at the engine."""
+@dataclass(slots=True)
+class _Ratio:
+    """Tokens that an engine counts for each one by the weights."""
+
+    mean: float
+    variance: float = 0.0
+    """Of an observation relative to the mean."""
+    lessons: int = 0
+
+
+class _Model:
+    """What is learned of one model."""
+
+    __slots__ = ("kinds", "media_tokens", "overall")
 
     def __init__(self) -> None:
-        self._ratios: dict[str, tuple[float, int]] = {}
+        self.overall = _Ratio(1.0)
+        self.kinds: dict[TextKind, _Ratio] = {}
+        self.media_tokens = float(FIRST_MEDIA_TOKENS)
+
+    def ratio(self, kind: TextKind) -> _Ratio:
+        """For a kind that was never seen, that of all kinds together."""
+        return self.kinds.get(kind, self.overall)
+
+
+class Estimator:
+    """Everything learned about sizes, by the model's name at the engine. `first_answer`: tokens of an answer before anything is known."""
+
+    def __init__(self, first_answer: int = 512) -> None:
+        self.answers = AnswerLengths(first_answer)
+        self._models: dict[str, _Model] = {}
+        self._unknown = _Model()
 
     def prompt_tokens(self, model: str, view: RequestView) -> int:
         """Expected tokens of the (largest) prompt."""
-        return math.ceil(view.prompt_characters * self.ratio(model)) + view.prompt_tokens
+        known = self._models.get(model, self._unknown)
+        return math.ceil(view.prompt_size * known.ratio(view.kind).mean) + _certain(known, view)
 
-    def ratio(self, model: str) -> float:
-        """Tokens per character."""
-        return self._ratios.get(model, (FIRST_RATIO, 0))[0]
+    def placed_prompt_tokens(self, model: str, view: RequestView) -> int:
+        """The same with a margin for the spread of this kind: what a pool should have room for."""
+        known = self._models.get(model, self._unknown)
+        ratio = known.ratio(view.kind)
+        spread = min(_LARGEST_SPREAD, math.sqrt(ratio.variance))
+        return math.ceil(view.prompt_size * ratio.mean * (1 + _MARGIN * spread)) + _certain(known, view)
 
-    def learn(self, model: str, view: RequestView, prompt_tokens: int) -> None:
-        """Take in that the engine counted `prompt_tokens` for this request."""
-        if view.prompts != 1 or view.prompt_tokens or view.prompt_characters < _LEAST_CHARACTERS:
+    def ratio(self, model: str, kind: TextKind) -> float:
+        """Tokens that the model's engines count for each one by the weights."""
+        return self._models.get(model, self._unknown).ratio(kind).mean
+
+    def learn_prompt(self, model: str, view: RequestView, counted: int) -> None:
+        """Take in that the engine counted so many prompt tokens for this request."""
+        if view.prompts != 1 or view.prompt_tokens:
             return
-        ratio, seen = self._ratios.get(model, (FIRST_RATIO, 0))
-        if not seen and len(self._ratios) >= _MOST_MODELS:
-            self._ratios.pop(next(iter(self._ratios)))
-        observed = min(LARGEST_RATIO, max(SMALLEST_RATIO, prompt_tokens / view.prompt_characters))
-        rate = max(_LEARNING_RATE, 1 / (seen + 2))  # the first answers count more than the hundredth
-        self._ratios[model] = (ratio + rate * (observed - ratio), seen + 1)
+        known = self._models.get(model)
+        if known is None:
+            if len(self._models) >= _MOST_MODELS:
+                self._models.pop(next(iter(self._models)))
+            known = self._models[model] = _Model()
+        if view.media:
+            text = view.prompt_size * known.ratio(view.kind).mean
+            each = min(_LARGEST_MEDIA_TOKENS, max(0.0, (counted - text) / view.media))
+            known.media_tokens += _LEARNING_RATE * 5 * (each - known.media_tokens)
+        elif view.prompt_size >= _LEAST_TOKENS:
+            observed = min(LARGEST_RATIO, max(SMALLEST_RATIO, counted / view.prompt_size))
+            weight = min(1.0, view.prompt_size / _WHOLE_LESSON)
+            kind = known.kinds.get(view.kind)
+            if kind is None:
+                kind = known.kinds[view.kind] = _Ratio(known.overall.mean)
+            for ratio in (kind, known.overall):
+                _teach(ratio, observed, weight)
 
-    def learn_least(self, model: str, view: RequestView, prompt_tokens: int) -> None:
+    def learn_least(self, model: str, view: RequestView, counted: int) -> None:
         """Take in that the engine counted at least so many and then stopped counting."""
-        if prompt_tokens > self.prompt_tokens(model, view):
-            self.learn(model, view, prompt_tokens)
+        if counted > self.prompt_tokens(model, view):
+            self.learn_prompt(model, view, counted)
 
 
-def least_prompt_tokens(view: RequestView) -> int:
-    """Fewest tokens that the prompt can have in any tokenizer: below it nobody may be refused for size on an estimate."""
-    return int(view.prompt_characters * SMALLEST_RATIO) + view.prompt_tokens
+def _teach(ratio: _Ratio, observed: float, weight: float) -> None:
+    rate = weight * max(_LEARNING_RATE, 1 / (ratio.lessons + 2))  # the first answers count more than the hundredth
+    error = observed / ratio.mean - 1
+    if ratio.lessons >= _UNSURE:
+        ratio.variance += rate * (error * error - ratio.variance)
+    ratio.mean *= 1 + rate * error
+    ratio.lessons += 1
+
+
+def _certain(known: _Model, view: RequestView) -> int:
+    """What needs no ratio: tokens that the prompt spells out, and images by their learned mean."""
+    return view.prompt_tokens + (math.ceil(view.media * known.media_tokens) if view.media else 0)

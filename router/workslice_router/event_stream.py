@@ -16,12 +16,22 @@ _LINE_END: Final = re.compile(rb"\r?\n")
 _MARKS: Final = (b'"error"', b"[DONE]", b'"prompt_tokens"')
 _LARGEST_HELD_EVENT: Final = 1 << 20
 _LONGEST_EVENT_END: Final = 4
+_TAIL: Final = 4096
 
 
 class EventStream:
     """State of one stream of server-sent events."""
 
-    __slots__ = ("_held", "_in_large_event", "done", "error", "started", "usage_event")
+    __slots__ = (
+        "_held",
+        "_in_large_event",
+        "_last_read_with_care",
+        "_last_unread",
+        "done",
+        "error",
+        "started",
+        "usage_event",
+    )
 
     def __init__(self) -> None:
         self.started = False
@@ -34,6 +44,13 @@ class EventStream:
         """The last event that speaks of prompt_tokens."""
         self._held = b""
         self._in_large_event = False
+        self._last_unread = b""  # the end of what last passed on unread
+        self._last_read_with_care = b""
+
+    @property
+    def last_events(self) -> bytes:
+        """The last events so far: of a stream that is done, the one that says why its answer ended is among them."""
+        return self._last_unread + self._last_read_with_care
 
     def feed(self, data: bytes) -> bytes:
         """The bytes to pass on now: whole events, up to and including the first error or `[DONE]`."""
@@ -47,8 +64,11 @@ class EventStream:
             and not self.ended
             and not self._in_large_event
         ):
+            self._last_unread = data if len(data) <= _TAIL else data[-_TAIL:]
             return data
-        return self._feed_carefully(data)
+        passed = self._feed_carefully(data)
+        self._last_read_with_care = (self._last_read_with_care + passed[-_TAIL:])[-_TAIL:]
+        return passed
 
     def finish(self) -> bytes:
         """The engine has ended its response: what is still held, taken as a last event without its empty line."""

@@ -55,6 +55,12 @@ TOKENS: Final = Definition(
     ("pool", "kind"),
     "Tokens as engines reported them in `usage`: kind prompt or completion.",
 )
+TRUNCATED: Final = Definition(
+    "workslice_router_truncated_answers_total",
+    "counter",
+    ("pool",),
+    "Answers that the pool's context cut short: finish_reason length before max_tokens, or without it.",
+)
 REFUSED: Final = Definition(
     "workslice_router_refused_total",
     "counter",
@@ -108,6 +114,7 @@ DEFINITIONS: Final = (
     FIRST_TOKEN,
     QUEUE_WAIT,
     TOKENS,
+    TRUNCATED,
     REFUSED,
     RETRIES,
     EJECTIONS,
@@ -172,6 +179,7 @@ class Metrics:
         self._first_token = _Histogram(FIRST_TOKEN)
         self._queue_wait = _Histogram(QUEUE_WAIT)
         self._tokens = _Counter(TOKENS)
+        self._truncated = _Counter(TRUNCATED)
         self._refused = _Counter(REFUSED)
         self._retries = _Counter(RETRIES)
         self._ejections = _Counter(EJECTIONS)
@@ -192,6 +200,10 @@ class Metrics:
         """An engine reported its usage."""
         self._tokens.add((pool, "prompt"), prompt)
         self._tokens.add((pool, "completion"), completion)
+
+    def truncated(self, pool: str) -> None:
+        """An answer is shorter than its request allowed, because the pool's context was full."""
+        self._truncated.add((pool,))
 
     def queued(self, pool: str, class_name: str, seconds: float) -> None:
         """A request left a queue for a replica."""
@@ -223,6 +235,7 @@ class Metrics:
         for counter in (
             self._requests,
             self._tokens,
+            self._truncated,
             self._refused,
             self._retries,
             self._ejections,

@@ -58,14 +58,18 @@ async def run(settings: Settings) -> int:
         OSError: a port cannot be bound.
     """
     loop = asyncio.get_running_loop()
-    table, estimator, metrics, lifecycle = RoutingTable(), Estimator(), Metrics(), Lifecycle()
+    table, estimator, metrics, lifecycle = (
+        RoutingTable(),
+        Estimator(settings.default_output_tokens),
+        Metrics(),
+        Lifecycle(),
+    )
     admission = Admission(
         table,
         estimator,
         metrics,
         loop.time,
         random.random,
-        default_output_tokens=settings.default_output_tokens,
     )
     data_path = DataPath(settings, table, admission, estimator, metrics, ApiKeys(settings.api_keys))
     stop: asyncio.Future[signal.Signals | None] = loop.create_future()

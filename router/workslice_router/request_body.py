@@ -1,19 +1,22 @@
 """Reads a request's body once into the few facts that decisions need; the bytes themselves are forwarded as they came."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import jiter
+import orjson
 
 from workslice_router.json_structure import MOST_CONTAINERS, MOST_STRINGS, MOST_VALUES, has_too_many_parts
 from workslice_router.openai_errors import Reason, Refused, refusal
+from workslice_router.text_size import TextKind, text_size
 
 CHAT: Final = "/v1/chat/completions"
 COMPLETIONS: Final = "/v1/completions"
 EMBEDDINGS: Final = "/v1/embeddings"
 MAX_MODEL_NAME: Final = 256
 MAX_CHOICES: Final = 10_000
+_FRAME: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +26,14 @@ class RequestView:
     model: str
     """The name that the client asked for: a model or an alias."""
     stream: bool
-    prompt_characters: int
-    """Text of the prompt (the largest of a list) in characters of plain English: a wide character (CJK) counts as four, since it
-    is about a token."""
+    prompt_size: int
+    """Text of the prompt (the largest of a list) in tokens, by weights that are the same for every model."""
+    prompt_least: int
+    """Fewest tokens that this text has in any tokenizer."""
+    kind: TextKind
+    """What most of the text is."""
+    media: int
+    """Images, sounds and the like in the prompt."""
     prompt_tokens: int
     """Tokens that this prompt spells out as numbers; they need no estimate."""
     prompts: int
@@ -64,16 +72,20 @@ def read_request_body(body: bytes, endpoint: str) -> RequestView:
         raise Refused(refusal(Reason.MISSING_MODEL, param="model"))
     if not isinstance(model, str) or len(model) > MAX_MODEL_NAME:
         raise _wrong("model", f"a string of at most {MAX_MODEL_NAME} characters")
-    size = _PROMPT_READERS[endpoint](parsed)
+    prompt = _PROMPT_READERS[endpoint](parsed)
+    text = text_size(prompt.texts)
     options = parsed.get("stream_options")
     return RequestView(
         model=model,
         stream=_boolean(parsed, "stream") and endpoint != EMBEDDINGS,
-        prompt_characters=size.characters,
-        prompt_tokens=size.tokens,
+        prompt_size=round(text.tokens) + prompt.frames,
+        prompt_least=text.least,
+        kind=text.kind,
+        media=prompt.media,
+        prompt_tokens=prompt.tokens,
         max_tokens=0 if endpoint == EMBEDDINGS else _max_tokens(parsed),
-        prompts=size.prompts,
-        choices=size.prompts * (_count(parsed, "n", MAX_CHOICES) or 1),
+        prompts=prompt.prompts,
+        choices=prompt.prompts * (_count(parsed, "n", MAX_CHOICES) or 1),
         include_usage=isinstance(options, dict) and options.get("include_usage") is True,
         has_cache_salt="cache_salt" in parsed,
         has_priority="priority" in parsed,
@@ -81,105 +93,92 @@ def read_request_body(body: bytes, endpoint: str) -> RequestView:
 
 
 @dataclass(slots=True)
-class _Size:
-    characters: int = 0
+class _Prompt:
+    """What of a body goes into the prompt."""
+
+    texts: list[str] = field(default_factory=list)
+    frames: int = 0
+    """Tokens that the chat template puts around messages."""
+    media: int = 0
     tokens: int = 0
     prompts: int = 1
 
     def add_value(self, value: Any) -> None:
-        """Every string and key inside a JSON value, which templates print into the prompt."""
-        pending = [value]
-        while pending:
-            item = pending.pop()
-            if isinstance(item, str):
-                self.characters += text_size(item)
-            elif isinstance(item, dict):
-                pending.extend(item.values())
-                pending.extend(item)
-            elif isinstance(item, list):
-                pending.extend(item)
-            else:
-                self.characters += 4
+        """A JSON value, which templates print into the prompt."""
+        try:
+            self.texts.append(orjson.dumps(value).decode())
+        except TypeError:  # a number beyond 64 bits
+            self.texts.append(repr(value))
+
+    def add_part(self, part: Any) -> None:
+        """One part of a message's content."""
+        text = part.get("text") if isinstance(part, dict) else part
+        if isinstance(text, str):
+            self.texts.append(text)
+        elif isinstance(part, dict):
+            self.media += 1  # whatever its bytes
 
 
-def _prompt_size(prompt: Any, field: str) -> _Size:
-    """Size of a string, a list of strings, a list of token numbers, or a list of such lists."""
+def _text_prompt(prompt: Any, name: str) -> _Prompt:
+    """A string, a list of strings, a list of token numbers, or a list of such lists; of a list the largest counts."""
     if prompt is None:
-        return _Size()  # the engine says what is missing, in its own words
+        return _Prompt()  # the engine says what is missing, in its own words
     if isinstance(prompt, str):
-        return _Size(text_size(prompt))
+        return _Prompt([prompt])
     if not isinstance(prompt, list):
-        raise _wrong(field, "a string, a list of strings or lists of token numbers")
+        raise _wrong(name, "a string, a list of strings or lists of token numbers")
     if prompt and isinstance(prompt[0], int):
-        return _Size(tokens=len(prompt))
-    size = _Size(prompts=max(1, len(prompt)))
+        return _Prompt(tokens=len(prompt))
+    longest, tokens = "", 0
     for item in prompt:
         if isinstance(item, str):
-            size.characters = max(size.characters, text_size(item))
+            longest = max(longest, item, key=len)
         elif isinstance(item, list):
-            size.tokens = max(size.tokens, len(item))
+            tokens = max(tokens, len(item))
         else:
-            raise _wrong(field, "a string, a list of strings or lists of token numbers")
-    return size
+            raise _wrong(name, "a string, a list of strings or lists of token numbers")
+    return _Prompt([longest], tokens=tokens, prompts=max(1, len(prompt)))
 
 
-def text_size(text: str) -> int:
-    """Characters of `text`, where characters beyond ASCII weigh by their UTF-8 length: 2.5 for Cyrillic, 4 for CJK."""
-    if text.isascii():
-        return len(text)
-    return len(text) + (len(text.encode("utf-8", "surrogatepass")) - len(text)) * 3 // 2
-
-
-def _chat_size(parsed: Mapping[str, Any]) -> _Size:
-    size = _Size()
+def _chat_prompt(parsed: Mapping[str, Any]) -> _Prompt:
+    prompt = _Prompt()
     messages = parsed.get("messages")
     if messages is None:
-        return size  # the engine says what is missing, in its own words
+        return prompt  # the engine says what is missing, in its own words
     if not isinstance(messages, list):
         raise _wrong("messages", "a list")
     for message in messages:
         if not isinstance(message, dict):
             raise _wrong("messages", "a list of objects")
-        size.characters += 16  # the template's frame around a message
         content = message.get("content")
         if isinstance(content, str):
-            size.characters += text_size(content)
+            prompt.texts.append(content)
         elif isinstance(content, list):
             for part in content:
-                _add_part(size, part)
+                prompt.add_part(part)
         if message.get("tool_calls"):
-            size.add_value(message["tool_calls"])
-    for schema in ("tools", "functions"):
-        if parsed.get(schema):
-            size.add_value(parsed[schema])
-    return size
+            prompt.add_value(message["tool_calls"])
+    prompt.frames = _FRAME * len(messages)
+    for tools in ("tools", "functions"):
+        if parsed.get(tools):
+            prompt.add_value(parsed[tools])
+    return prompt
 
 
-def _add_part(size: _Size, part: Any) -> None:
-    if isinstance(part, dict):
-        text = part.get("text")
-        if isinstance(text, str):
-            size.characters += text_size(text)
-        else:
-            size.characters += 4096  # an image or sound: about a thousand tokens, whatever its bytes
-    elif isinstance(part, str):
-        size.characters += text_size(part)
-
-
-def _completion_size(parsed: Mapping[str, Any]) -> _Size:
-    size = _prompt_size(parsed.get("prompt"), "prompt")
+def _completion_prompt(parsed: Mapping[str, Any]) -> _Prompt:
+    prompt = _text_prompt(parsed.get("prompt"), "prompt")
     if isinstance(suffix := parsed.get("suffix"), str):
-        size.characters += text_size(suffix)
-    return size
+        prompt.texts.append(suffix)
+    return prompt
 
 
-def _embedding_size(parsed: Mapping[str, Any]) -> _Size:
+def _embedding_prompt(parsed: Mapping[str, Any]) -> _Prompt:
     if "input" not in parsed and isinstance(parsed.get("messages"), list):
-        return _chat_size(parsed)
-    return _prompt_size(parsed.get("input"), "input")
+        return _chat_prompt(parsed)
+    return _text_prompt(parsed.get("input"), "input")
 
 
-_PROMPT_READERS: Final = {CHAT: _chat_size, COMPLETIONS: _completion_size, EMBEDDINGS: _embedding_size}
+_PROMPT_READERS: Final = {CHAT: _chat_prompt, COMPLETIONS: _completion_prompt, EMBEDDINGS: _embedding_prompt}
 
 
 def _max_tokens(parsed: Mapping[str, Any]) -> int | None:

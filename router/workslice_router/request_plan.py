@@ -1,9 +1,11 @@
 """What a request needs, decided once when it arrives: its routes, its class and its work in tokens."""
 
+import math
 from dataclasses import dataclass, replace
 
+from workslice_router.choose import takes_over
 from workslice_router.classify import classify
-from workslice_router.estimate import Estimator, least_prompt_tokens
+from workslice_router.estimate import Estimator
 from workslice_router.openai_errors import Reason, Refusal, Refused, refusal
 from workslice_router.request_body import RequestView
 from workslice_router.routing_table import ClassRoutes, ModelRoutes, Pool, RoutingTable
@@ -19,7 +21,11 @@ class Plan:
     """Of the routing table that it was made from."""
     requested_class: str | None
     prompt_tokens: int
-    output_tokens: int
+    """Estimated tokens of one prompt, with a margin."""
+    total: int
+    """Estimated tokens of one prompt and its answer: what a pool should prefer."""
+    room: int
+    """One prompt and the longest answer that it may get: what a context should hold."""
     least_tokens: int
     work: int
     """Tokens of all its prompts and answers: what it adds to a replica's outstanding work."""
@@ -27,41 +33,49 @@ class Plan:
     """The client set max_tokens."""
     arrived: float
 
-    @property
-    def total(self) -> int:
-        """Estimated tokens of one prompt and its answer."""
-        return self.prompt_tokens + self.output_tokens
-
 
 def plan_request(
-    table: RoutingTable,
-    estimator: Estimator,
-    view: RequestView,
-    requested_class: str | None,
-    default_output_tokens: int,
-    now: float,
+    table: RoutingTable, estimator: Estimator, view: RequestView, requested_class: str | None, now: float
 ) -> Plan:
-    """Find the model and the class of a request. One that set no max_tokens is taken to want `default_output_tokens`.
+    """Find the model and the class of a request; `MODEL@CLASS` names both, and `requested_class` has the last word.
+
+    A bounded answer is expected to be as long as the class's answers are, at most max_tokens. One without max_tokens must have room
+    for nearly every answer that the model gives, since the engine would cut it without a word.
 
     Raises:
         Refused: unknown model (404), unknown class or a request that fits nowhere (400).
     """
     routes = table.routes.get(view.model)
     if routes is None:
-        raise Refused(refusal(Reason.UNKNOWN_MODEL, param="model", model=view.model))
-    prompt = estimator.prompt_tokens(routes.classes[0].pools[0].spec.model, view)
-    output = default_output_tokens if view.max_tokens is None else view.max_tokens
-    least = least_prompt_tokens(view) + (1 if view.max_tokens is None else view.max_tokens)
+        name, _, suffix = view.model.rpartition("@")
+        routes = table.routes.get(name)
+        if routes is None:
+            raise Refused(refusal(Reason.UNKNOWN_MODEL, param="model", model=view.model))
+        requested_class = suffix if requested_class is None else requested_class
+    model = routes.classes[0].pools[0].spec.model
+    bounded = view.max_tokens is not None
+    limit = estimator.answers.longest(model) if view.max_tokens is None else view.max_tokens
+    prompt = estimator.placed_prompt_tokens(model, view)
+
+    def answer_in(class_name: str) -> int:
+        return min(limit, math.ceil(estimator.answers.expected(model, class_name)))
+
+    def total_in(class_name: str) -> int:
+        return prompt + (answer_in(class_name) if bounded else limit)
+
+    least = view.prompt_least + view.prompt_tokens + (1 if view.max_tokens is None else view.max_tokens)
+    chosen = classify(routes, total_in, prompt + limit, least, requested_class)
     return Plan(
         routes=routes,
-        chosen=classify(routes, prompt + output, least, requested_class),
+        chosen=chosen,
         generation=table.generation,
         requested_class=requested_class,
         prompt_tokens=prompt,
-        output_tokens=output,
+        total=total_in(chosen.name),
+        room=prompt + limit,
         least_tokens=least,
-        work=prompt * view.prompts + output * view.choices,
-        bounded=view.max_tokens is not None,
+        work=estimator.prompt_tokens(model, view) * view.prompts + answer_in(chosen.name) * view.choices,
+        bounded=bounded,
         arrived=now,
     )
 
@@ -77,7 +91,7 @@ def current_plan(table: RoutingTable, plan: Plan) -> Plan:
     routes = table.routes.get(plan.routes.name)
     if routes is None:
         raise Refused(no_replicas(plan))
-    chosen = classify(routes, plan.total, plan.least_tokens, plan.requested_class)
+    chosen = classify(routes, lambda _: plan.total, plan.room, plan.least_tokens, plan.requested_class)
     return replace(plan, routes=routes, chosen=chosen, generation=table.generation)
 
 
@@ -92,9 +106,12 @@ def larger_plan(table: RoutingTable, plan: Plan, counted: int) -> Plan | None:
     largest = plan.routes.context_tokens if plan.requested_class is None else plan.chosen.context_tokens
     if largest < counted:
         return None
-    prompt = max(plan.prompt_tokens, counted)
-    chosen = classify(plan.routes, prompt + plan.output_tokens, counted, plan.requested_class)
-    return replace(plan, chosen=chosen, prompt_tokens=prompt, work=plan.work + prompt - plan.prompt_tokens)
+    more = max(0, counted - plan.prompt_tokens)
+    total, room = plan.total + more, plan.room + more
+    chosen = classify(plan.routes, lambda _: total, room, counted, plan.requested_class)
+    return replace(
+        plan, chosen=chosen, prompt_tokens=plan.prompt_tokens + more, total=total, room=room, work=plan.work + more
+    )
 
 
 def holds(pool: Pool, routes: ModelRoutes, plan: Plan) -> bool:
@@ -102,8 +119,8 @@ def holds(pool: Pool, routes: ModelRoutes, plan: Plan) -> bool:
     if not any(pool is member for one in routes.classes for member in one.pools):
         return False
     if pool.spec.class_name == plan.chosen.name:
-        return plan.total <= pool.spec.context_tokens
-    return plan.requested_class is None and plan.total <= pool.spec.class_tokens
+        return plan.room <= pool.spec.context_tokens
+    return plan.requested_class is None and takes_over(pool, plan.total, plan.room)
 
 
 def no_replicas(plan: Plan) -> Refusal:

@@ -1,4 +1,4 @@
-"""Finds the engine's token counts in the bytes of an answer without parsing all of it."""
+"""Finds the engine's token counts, and why an answer ended, in the bytes of the answer without parsing all of it."""
 
 import re
 from dataclasses import dataclass
@@ -6,6 +6,7 @@ from typing import Final
 
 # Inside a JSON string these quotes would be escaped, so text that a model or user wrote never matches.
 _PROMPT: Final = re.compile(rb'"prompt_tokens"\s*:\s*(\d{1,10})')
+_LENGTH: Final = re.compile(rb'"finish_reason"\s*:\s*"length"')
 _COMPLETION: Final = re.compile(rb'"completion_tokens"\s*:\s*(\d{1,10})')
 
 
@@ -25,3 +26,8 @@ def find_usage(data: bytes) -> Usage | None:
         return None
     completion = _COMPLETION.search(data, at)
     return Usage(int(prompt.group(1)), int(completion.group(1)) if completion else 0)
+
+
+def ended_by_length(data: bytes) -> bool:
+    """Whether an answer with this tail, or a stream with these last events, ended because it may not be longer."""
+    return b'"length"' in data and _LENGTH.search(data) is not None
