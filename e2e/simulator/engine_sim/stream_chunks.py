@@ -1,0 +1,81 @@
+"""The chunks of a streamed answer, with the fields that vLLM gives each. Pure."""
+
+from engine_sim.documents import Document, prompt_details, usage
+
+
+def chat_opening(head: Document, index: int) -> Document:
+    """The first chunk of an answer: who speaks."""
+    choice = {"index": index, "delta": {"role": "assistant", "content": ""}, "logprobs": None, "finish_reason": None}
+    return {**_chat(head, [choice]), "prompt_token_ids": None, "prompt_text": None}
+
+
+def chat_chunk(head: Document, index: int, text: str, finish_reason: str | None) -> Document:
+    """A piece of an answer; the last one has the reason for its end."""
+    choice: Document = {
+        "index": index,
+        "delta": {"content": text},
+        "logprobs": None,
+        "finish_reason": finish_reason,
+        "token_ids": None,
+    }
+    if finish_reason is not None:
+        choice["stop_reason"] = None
+    return _chat(head, [choice])
+
+
+def chat_usage(head: Document, prompt_tokens: int, completion_tokens: int, cached_tokens: int | None) -> Document:
+    """The chunk behind the last one."""
+    used = _final_usage(prompt_tokens, completion_tokens, cached_tokens)
+    return {**_chat(head, []), "usage": used, "system_fingerprint": head["system_fingerprint"]}
+
+
+def text_chunk(head: Document, index: int, text: str, finish_reason: str | None) -> Document:
+    """A piece of a text completion."""
+    choice = {
+        "index": index,
+        "text": text,
+        "logprobs": None,
+        "finish_reason": finish_reason,
+        "stop_reason": None,
+        "prompt_token_ids": None,
+        "token_ids": None,
+    }
+    return _text(head, [choice])
+
+
+def text_usage(head: Document, prompt_tokens: int, completion_tokens: int, cached_tokens: int | None) -> Document:
+    """The chunk behind the last one."""
+    used = _final_usage(prompt_tokens, completion_tokens, cached_tokens)
+    return {**_text(head, []), "usage": used, "system_fingerprint": head["system_fingerprint"]}
+
+
+def chat_usage_so_far(prompt_tokens: int, completion_tokens: int) -> Document:
+    """Usage in every chunk of a chat."""
+    return {**usage(prompt_tokens, completion_tokens), "completion_tokens_details": None}
+
+
+def _final_usage(prompt_tokens: int, completion_tokens: int, cached_tokens: int | None) -> Document:
+    used = usage(prompt_tokens, completion_tokens)
+    if cached_tokens is not None:
+        used["prompt_tokens_details"] = {k: v for k, v in prompt_details(cached_tokens).items() if v is not None}
+    return used
+
+
+def _chat(head: Document, choices: list[Document]) -> Document:
+    return {
+        "id": head["id"],
+        "object": "chat.completion.chunk",
+        "created": head["created"],
+        "model": head["model"],
+        "choices": choices,
+    }
+
+
+def _text(head: Document, choices: list[Document]) -> Document:
+    return {
+        "id": head["id"],
+        "object": "text_completion",
+        "created": head["created"],
+        "model": head["model"],
+        "choices": choices,
+    }
