@@ -34,7 +34,9 @@ class FaultyTransport:
     def write(self, data: bytes) -> None:
         """Send, in the way of the faults."""
         faults = self._faults()
-        if self._cut or not self._is_post():
+        if self._cut:
+            return
+        if not self._is_post():
             self._transport.write(data)
             return
         if data.startswith(b"HTTP/1.1 "):

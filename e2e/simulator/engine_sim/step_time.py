@@ -55,7 +55,7 @@ class Model:
     hidden: int
 
 
-LLAMA_8B: Final = Model(8.03 * GIGA, 8.5 * GIGA, 128 * 1024, 32, 4096)
+LLAMA_8B: Final = Model(8.0 * GIGA, 8.5 * GIGA, 128 * 1024, 32, 4096)
 
 
 @dataclass(frozen=True, slots=True)
