@@ -17,6 +17,7 @@ def checkout(tmp_path: Path) -> Path:
         "operator",
         "router",
         "e2e/cluster/workslice_cluster",
+        "e2e/simulator/engine_sim",
         ".dockerignore",
         "pyproject.toml",
     ):
@@ -46,7 +47,8 @@ def changed(before: dict[str, str], after: dict[str, str]) -> set[str]:
         ("images/vllm/serve_on_cpu.py", {"vllm"}),
         ("e2e/cluster/workslice_cluster/device_plugin.py", {"device-plugin"}),
         ("e2e/cluster/workslice_cluster/bring_up.py", set()),
-        (".dockerignore", {"operator", "router", "vllm", "device-plugin"}),
+        ("e2e/simulator/engine_sim/scheduler.py", {"engine-sim"}),
+        (".dockerignore", {"operator", "router", "vllm", "engine-sim", "device-plugin"}),
         ("pyproject.toml", set()),
         ("images/vllm/cpu.lock", set()),
     ],
@@ -89,7 +91,7 @@ def test_what_a_dockerfile_copies_from_the_checkout_is_an_input_of_its_tag() -> 
         assert copied - decided_elsewhere == set(image.sources)
 
 
-@pytest.mark.parametrize("name", ["operator", "router", "device-plugin"])
+@pytest.mark.parametrize("name", ["operator", "router", "engine-sim", "device-plugin"])
 def test_the_dockerfile_exports_the_lock_with_the_options_of_the_tag(name: str) -> None:
     dockerfile = " ".join((repository() / "images" / name / "Dockerfile").read_text().replace("\\\n", " ").split())
     options = export_command(Path("uv"), IMAGES[name])
@@ -109,6 +111,12 @@ def test_the_device_plugin_image_has_every_module_that_the_device_plugin_imports
 def test_the_device_plugin_image_installs_what_speaks_grpc_and_no_more() -> None:
     names = set(re.findall(r"^([a-z0-9-]+)==", images.requirements(IMAGES["device-plugin"]), flags=re.MULTILINE))
     assert names == {"grpcio", "protobuf", "typing-extensions"}
+
+
+def test_the_simulated_engine_s_image_installs_a_web_server_and_nothing_of_a_model() -> None:
+    names = set(re.findall(r"^([a-z0-9-]+)==", images.requirements(IMAGES["engine-sim"]), flags=re.MULTILINE))
+    assert {"uvicorn", "starlette", "prometheus-client"} <= names
+    assert not {"torch", "vllm", "kopf", "kubernetes"} & names
 
 
 def test_the_router_image_installs_neither_kopf_nor_kubernetes() -> None:

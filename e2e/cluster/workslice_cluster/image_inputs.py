@@ -24,6 +24,7 @@ IMAGES = {
         Image("router", ("crds/workslice_api", "router/workslice_router"), ("--no-dev", "--extra=router")),
         # The lock of the CPU environment is no input: on the embedded cluster the environment is mounted.
         Image("vllm", ("images/vllm/serve_on_cpu.py",), target="cpu"),
+        Image("engine-sim", ("e2e/simulator/engine_sim",), ("--only-group=engine-sim",)),
         Image(
             "device-plugin",
             tuple(
