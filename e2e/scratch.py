@@ -55,6 +55,24 @@ class Scratch:
         """Return the pods of the namespace that are not on their way out."""
         return [p for p in self.cluster.objects("pods", self.namespace) if "deletionTimestamp" not in p["metadata"]]
 
+    def events(self, pool: str = "pool") -> str:
+        """Return the Events of a pool, `Reason: message`, one in a line."""
+        mine = [e for e in self.cluster.objects("events", self.namespace) if e["involvedObject"]["name"] == pool]
+        return "\n".join(f"{event['reason']}: {event['message']}" for event in mine)
+
+    def wait_for_events(self, *texts: str, pool: str = "pool", seconds: float = 30) -> None:
+        """Wait until each of the texts stands in an Event of a pool.
+
+        Events are written after what they tell of: a test that has seen the thing itself may be too early for them.
+        """
+
+        def look() -> None:
+            found = self.events(pool)
+            if missing := [text for text in texts if text not in found]:
+                raise NotYet(f"no {missing} in:\n{found}")
+
+        wait_until(f"Events of {self.namespace}/{pool}", look, seconds=seconds, every=0.3)
+
     def slow_down(self, cpu: str, *, pool: str = "pool") -> None:
         """Give a pool's running engines little CPU: they have started with all they want and answer slowly from now on."""
         limits = {"spec": {"containers": [{"name": "engine", "resources": {"limits": {"cpu": cpu}}}]}}

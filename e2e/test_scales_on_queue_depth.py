@@ -41,6 +41,11 @@ def test_the_pool_says_why_it_has_as_many_replicas_as_it_has(pools: Installation
     scaling = condition(pools.cluster.get("wspool", "short", "demo"), "Scaling")
     assert scaling["status"] in ("True", "False")
     assert scaling["message"]
-    events = pools.cluster.objects("events", "demo")
-    reasons = {event["reason"] for event in events if event["involvedObject"]["name"] == "short"}
-    assert {"ScaledUp", "ScaledDown"} <= reasons
+
+    def both() -> None:
+        events = pools.cluster.objects("events", "demo")
+        reasons = {event["reason"] for event in events if event["involvedObject"]["name"] == "short"}
+        if not {"ScaledUp", "ScaledDown"} <= reasons:
+            raise NotYet(f"Events: {reasons}")
+
+    wait_until("Events of both directions", both, seconds=30)
