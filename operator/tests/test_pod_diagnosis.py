@@ -118,6 +118,16 @@ def test_a_crash_near_the_timeout_is_still_a_crash() -> None:
     assert found(pod).reason is Reason.CRASH_LOOPING
 
 
+def test_a_dead_engine_core_is_named_with_the_line_that_says_why() -> None:
+    log = (LOGS / "engine_core_crashed.txt").read_text()
+    diagnosis = found(make_pod(last_exit=make_exit(log, reason="Completed", exit_code=0)))
+    assert diagnosis.reason is Reason.CRASH_LOOPING
+    assert diagnosis.message.startswith(
+        "the EngineCore process of short-engine-a died: torch._inductor.exc.InductorError: "
+    )
+    assert diagnosis.message.endswith("; see kubectl -n shop logs short-engine-a -c engine --previous")
+
+
 def test_a_dead_engine_core_whose_cause_is_known_comes_with_what_to_change() -> None:
     log = (
         "(EngineCore pid=77) ERROR 11-30 06:05:57 [core.py:1512] EngineCore encountered a fatal error.\n"
