@@ -57,6 +57,15 @@ PROFILES = {
         "env may not set",
     ),
     "a model source that is none": (manifests.profile("refused", IMAGE, model_path="../../etc?"), "spec.model.source"),
+    "memory in a unit of disks": (
+        manifests.profile("refused", IMAGE, memory={"host": "3GB"}),
+        "3GB is no Kubernetes quantity: write a number of at least 0 with k, M, G, T",
+    ),
+    "less memory than none": (manifests.profile("refused", IMAGE, memory={"host": -3}), "write a number of at least 0"),
+    "a CPU limit in words": (
+        manifests.profile("refused", IMAGE, cpu={"limit": "two"}),
+        "two is no Kubernetes quantity",
+    ),
     "a misspelt field": (manifests.profile("refused", IMAGE, memry={"host": "1Gi"}), 'unknown field "memry"'),
 }
 

@@ -9,6 +9,7 @@ import pytest
 
 from workslice_api.base import IMMUTABLE, LIVE, ROLLS
 from workslice_api.crdgen import pool_crd, profile_crd
+from workslice_api.quantity import QUANTITY_PATTERN
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 CRDS = {"profile": profile_crd(), "pool": pool_crd()}
@@ -128,3 +129,14 @@ def test_a_setting_is_called_immutable_exactly_where_the_api_server_refuses_a_ch
     rules = [one["rule"] for one in root["x-kubernetes-validations"]]
     assert called == {".spec.model"}
     assert [rule for rule in rules if "oldSelf" in rule] == ["self.spec.model == oldSelf.spec.model"]
+
+
+def test_a_wrong_quantity_is_repeated_with_what_to_write() -> None:
+    memory = schema_of(CRDS["profile"])["properties"]["spec"]["properties"]["memory"]["properties"]
+    (rule,) = memory["host"]["x-kubernetes-validations"]
+    assert "pattern" not in memory["host"]
+    assert rule["rule"] == f"type(self) == string ? self.matches(r'{QUANTITY_PATTERN}') : self >= 0"
+    assert rule["messageExpression"].startswith(
+        "self + ' is no Kubernetes quantity: write a number of at least 0 with k, M"
+    )
+    assert memory["kvCache"]["x-kubernetes-validations"] == [rule]

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
-from workslice_api.readable_rules import rule_for_pattern
+from workslice_api.readable_rules import quantity_rule, rule_for_pattern
 
 _SUFFIX: Final[dict[str, Decimal]] = {
     "m": Decimal("0.001"),
@@ -38,7 +38,7 @@ Quantity = Annotated[
         {
             "anyOf": [{"type": "integer"}, {"type": "string"}],
             "x-kubernetes-int-or-string": True,
-            "pattern": QUANTITY_PATTERN,
+            "x-kubernetes-validations": [quantity_rule(QUANTITY_PATTERN)],
             "maxLength": 24,
         }
     ),

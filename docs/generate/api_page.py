@@ -9,6 +9,7 @@ from markdown_table import code, markdown_table
 
 from workslice_api.base import IMMUTABLE, LIVE, ROLLS
 from workslice_api.crdgen import pool_crd, profile_crd
+from workslice_api.readable_rules import QUANTITY_MESSAGE
 
 Schema = dict[str, Any]
 
@@ -23,6 +24,7 @@ same text. *Change* says what an edit of the field does:
 """
 
 _DURATION = "must be a duration"
+_TOLD_BY_THE_TYPE = (_DURATION, QUANTITY_MESSAGE)
 _CHANGE = re.compile(r"\s*(Live|Rolls|Immutable): [^.]*\.")
 
 
@@ -68,7 +70,7 @@ def _nodes(path: str, schema: Schema) -> Iterator[tuple[str, Schema]]:
 def _rules(root: Schema) -> Iterator[str]:
     for path, schema in _nodes("", root):
         for rule in schema.get("x-kubernetes-validations", []):
-            if _DURATION not in rule["message"]:  # the type says it
+            if not rule["message"].startswith(_TOLD_BY_THE_TYPE):
                 yield f"`{path}`: {rule['message']}" if path else rule["message"]
 
 
