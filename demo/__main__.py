@@ -27,9 +27,11 @@ from workslice_cluster.progress import say, step
 def main() -> int:
     """Run all steps and return the exit status."""
     model = os.environ.get("DEMO_MODEL") or "tiny"
+    if model not in models.NAMES:
+        choices = " or ".join(f"`DEMO_MODEL={name} make demo`" for name in models.NAMES)
+        print(f"There is no model {model!r} for the demo, so nothing was started: run {choices}.", file=sys.stderr)
+        return 2
     try:
-        if model not in models.NAMES:
-            raise ClusterError(f"DEMO_MODEL is {model!r}: choose one of {', '.join(models.NAMES)}")
         _demonstrate(model)
     except (ClusterError, openai.OpenAIError) as error:
         print(f"\nThe demo stopped: {error}", file=sys.stderr)

@@ -3,9 +3,10 @@
 `python -m demo.example_manifests [tiny|smollm2]` prints them, ready for `kubectl apply -f -`.
 """
 
+import contextlib
 import string
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from demo.cluster_client import Cluster
@@ -47,6 +48,19 @@ def apply_examples(cluster: Cluster, manifests: str, model: str, *, tell: Callab
         tell(line)
 
 
+def main(arguments: Sequence[str]) -> int:
+    """Print the manifests for the model that the first argument names; return the exit status."""
+    chosen = arguments[0] if arguments else "tiny"
+    try:
+        with contextlib.redirect_stdout(sys.stderr):  # progress is not for kubectl
+            folder = models.ensure(chosen).parent
+            _, engine_image = images.ensure("vllm")
+    except ClusterError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    print(example_manifests(engine_image, folder, chosen))
+    return 0
+
+
 if __name__ == "__main__":
-    chosen = sys.argv[1] if len(sys.argv) > 1 else "tiny"
-    print(example_manifests(images.ensure("vllm")[1], models.ensure(chosen).parent, chosen))
+    sys.exit(main(sys.argv[1:]))
