@@ -33,6 +33,11 @@ def test_a_pool_that_grows_with_demand_stays_ready_while_more_start() -> None:
     assert result.message == "1 of 3 replicas ready, 1 without a slice; the others start"
 
 
+def test_replicas_without_a_slice_are_not_said_to_start() -> None:
+    result = finding(3, pods=(ready_pod("a"), unplaced_pod("b", ""), unplaced_pod("c", "")))
+    assert result.message == "1 of 3 replicas ready, 2 without a slice"
+
+
 def test_a_pool_that_grows_with_demand_is_not_ready_below_its_minimum() -> None:
     assert finding(2, BURST, pods=(make_pod("a"), make_pod("b"))).status is False
 

@@ -43,7 +43,8 @@ def engines_ready(observed: Observed, desired: int, startup_timeout: float, now:
         return Finding(True, Reason.ALL_READY, progress)
     waiting = sum(not pod.scheduled for pod in live)
     for_slices = f", {waiting} without a slice" if waiting else ""
-    message = f"{progress}{for_slices}; the others start"
+    others = "; the others start" if ready + waiting < desired else ""
+    message = f"{progress}{for_slices}{others}"
     return Finding(ready >= _required(observed, desired), Reason.STARTING, message)
 
 
