@@ -149,6 +149,12 @@ def test_says_what_kind_of_text_it_is() -> None:
     assert read(user("four words of English")).kind is TextKind.PROSE
 
 
+def test_a_prompt_that_is_mostly_tools_is_of_their_kind() -> None:
+    tool = {"type": "function", "function": {"name": "look", "parameters": {"description": "y" * 1000}}}
+    assert read({**user("x" * 50), "tools": [tool]}).kind is TextKind.TOOLS
+    assert read({**user("x" * 5000), "tools": [tool]}).kind is TextKind.PROSE
+
+
 def test_sees_the_fields_that_clients_may_not_set() -> None:
     got = read(b'{"model":"tiny","cache_s\\u0061lt":"x","priority":-5}')
     assert got.has_cache_salt

@@ -80,7 +80,7 @@ def read_request_body(body: bytes, endpoint: str) -> RequestView:
         stream=_boolean(parsed, "stream") and endpoint != EMBEDDINGS,
         prompt_size=round(text.tokens) + prompt.frames,
         prompt_least=text.least,
-        kind=text.kind,
+        kind=TextKind.TOOLS if prompt.mostly_tools else text.kind,
         media=prompt.media,
         prompt_tokens=prompt.tokens,
         max_tokens=0 if endpoint == EMBEDDINGS else _max_tokens(parsed),
@@ -102,6 +102,12 @@ class _Prompt:
     media: int = 0
     tokens: int = 0
     prompts: int = 1
+    tool_characters: int = 0
+
+    @property
+    def mostly_tools(self) -> bool:
+        """More than half of the text describes tools."""
+        return self.tool_characters > 0 and 2 * self.tool_characters > sum(map(len, self.texts))
 
     def add_value(self, value: Any) -> None:
         """A JSON value, which templates print into the prompt."""
@@ -162,6 +168,7 @@ def _chat_prompt(parsed: Mapping[str, Any]) -> _Prompt:
     for tools in ("tools", "functions"):
         if parsed.get(tools):
             prompt.add_value(parsed[tools])
+            prompt.tool_characters += len(prompt.texts[-1])
     return prompt
 
 
