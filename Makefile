@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-down test soak unit e2e lint generate verify images cluster-up cluster-down bench-router clean
+.PHONY: help setup demo demo-down test soak unit e2e lint generate verify images cluster-up cluster-down bench-router bench-classify clean
 
 export UV_PYTHON_DOWNLOADS := never
 export WORKSLICE_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/workslice
@@ -54,6 +54,9 @@ lint: setup ## ruff, mypy --strict, import rules
 
 bench-router: setup ## CPU of the router beside nginx's, in one run (CHECK=1 fails on a missed target)
 	$(BIN)/python bench/router
+
+bench-classify: setup ## How often the router's estimate sends a prompt to the wrong class (CHECK=1 fails on a missed target)
+	$(BIN)/python bench/classify
 
 generate: setup ## Write CRDs and reference pages from the code (GOLDEN=1: the golden manifests too)
 	$(BIN)/python crds/generate.py
