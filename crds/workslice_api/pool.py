@@ -31,11 +31,11 @@ class RequestClass(KubeModel):
     """The requests that a pool prefers."""
 
     name: Name
-    """Name of the class; pools of one model may share it. Clients may ask for it with the header x-workslice-class. Live: takes
-    effect without touching engines."""
+    """Name of the class; pools of one model may share it. Clients may ask for it with the header x-workslice-class, or behind the
+    model's name as in `model@class`. Live: takes effect without touching engines."""
     max_total_tokens: Annotated[int, Field(ge=1, le=10_000_000)]
-    """Largest request of the class: estimated prompt plus answer, in tokens. At most the profile's workspace.maxTokens. Live: takes
-    effect without touching engines."""
+    """Largest request of the class: estimated prompt plus expected answer, in tokens. At most the profile's workspace.maxTokens. Live:
+    takes effect without touching engines."""
     priority: Annotated[int, Field(ge=-1000, le=1000)] = 0
     """Scheduling priority of the class's requests inside an engine: lower runs earlier, as in vLLM. Live: takes effect without
     touching engines."""

@@ -99,7 +99,9 @@ ERRORS: Final[dict[Reason, ErrorKind]] = {
         404, _INVALID, "The model '{model}' does not exist: GET /v1/models lists the models that do."
     ),
     Reason.UNKNOWN_CLASS: ErrorKind(
-        400, _INVALID, "The model '{model}' has no request class '{requested}' (x-workslice-class). It has: {classes}."
+        400,
+        _INVALID,
+        "The model '{model}' has no request class '{requested}' (x-workslice-class, or model@class). It has: {classes}.",
     ),
     Reason.REQUEST_TOO_LARGE: ErrorKind(
         400,
