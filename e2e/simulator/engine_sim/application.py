@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from starlette.applications import Starlette
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -104,7 +105,7 @@ def application(engine: Engine, settings: Settings) -> ASGIApp:
     app: ASGIApp = Starlette(
         routes=routes, exception_handlers={EngineError: engine_error, HTTPException: _framework_error}
     )
-    app = CountRequests(app, lambda: routes)
+    app = CORSMiddleware(CountRequests(app, lambda: routes), ("*",), ("*",), ("*",))
     if settings.tracks_load:
         app = _TrackLoad(app, generation)
     if settings.tells_request_id:

@@ -138,7 +138,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--max-num-queued-reqs", type=_count)
     add("--max-num-queued-tokens", type=_count)
     add("--api-key", nargs="+")
-    add("--sse-keep-alive-interval", type=float, default=0.0)
+    add("--sse-keep-alive-interval", type=int, default=0)
     add("--seed", type=int, default=0)
     for name in (
         "--enable-force-include-usage",

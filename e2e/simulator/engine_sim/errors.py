@@ -56,13 +56,14 @@ def broken(message: str) -> EngineError:
     return EngineError(HTTPStatus.INTERNAL_SERVER_ERROR, "InternalServerError", message)
 
 
-def prompt_too_long(tokens: int, context: int) -> EngineError:
+def prompt_too_long(tokens: int, context: int, *, of_text: bool) -> EngineError:
     """A prompt that is larger than the context."""
-    # vLLM stops counting one token behind the limit.
-    counted = min(tokens, context + 1)
+    # vLLM stops counting a text one token behind the limit.
+    counted = min(tokens, context + 1) if of_text else tokens
+    least = "at least " if counted == context + 1 else ""
     return bad_request(
-        f"This model's maximum context length is {context} tokens. However, your prompt contains at least {counted} input "
-        "tokens, which exceeds this limit even without any output tokens. Please reduce the length of the input prompt.",
+        f"This model's maximum context length is {context} tokens. However, your prompt contains {least}{counted} input tokens, "
+        "which exceeds this limit even without any output tokens. Please reduce the length of the input prompt.",
         "input_tokens",
         counted,
     )

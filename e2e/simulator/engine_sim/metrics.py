@@ -214,8 +214,9 @@ def _tell_cache(settings: Settings) -> None:
 
 # Settings of vLLM's cache that a simulator has no use for; whoever reads the labels finds them all the same.
 _NOT_SIMULATED: Final = """
-is_attention_free kv_cache_dtype_skip_layers kv_cache_layout kv_offloading_backend kv_offloading_size
-kv_sharing_fast_prefill mamba_block_size mamba_cache_dtype mamba_cache_mode mamba_page_size_padded
-mamba_ssm_cache_dtype num_cpu_blocks num_gpu_blocks_override prefix_caching_hash_algo sliding_window
-user_specified_block_size
+_block_size_resolved cache_hit_alignment_tokens enable_mamba_shared_prefix_checkpoint is_attention_free
+kv_cache_dtype_skip_layers kv_cache_layout kv_offloading_backend kv_offloading_size kv_sharing_fast_prefill
+mamba_block_size mamba_cache_dtype mamba_cache_mode mamba_page_size_padded mamba_ssm_cache_dtype num_cpu_blocks
+num_gpu_blocks_override prefix_cache_retention_interval prefix_caching_hash_algo prefix_match_unit replayssm_buffer_len
+skip_page_size_padded sliding_window swa_bounded_replay use_kda_recoverssm use_replayssm user_specified_block_size
 """

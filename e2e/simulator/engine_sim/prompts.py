@@ -72,7 +72,7 @@ def sequences(
         if not prompt:
             raise bad_request("The decoder prompt cannot be empty")
         if len(prompt) > settings.context:
-            raise prompt_too_long(len(prompt), settings.context)
+            raise prompt_too_long(len(prompt), settings.context, of_text=_is_text(request))
         room = settings.context - len(prompt)
         most = room if wanted is None else min(room, wanted)
         check_sampling(request, most)
@@ -104,6 +104,10 @@ def priority_of(request: ChatRequest | CompletionRequest, header: str | None) ->
         return request.priority if header is None else int(header)
     except ValueError:
         return request.priority
+
+
+def _is_text(request: ChatRequest | CompletionRequest) -> bool:
+    return isinstance(request, ChatRequest) or not isinstance(request.prompts[0], list)
 
 
 def _seed(request: ChatRequest | CompletionRequest, prompt: list[int], seed: int) -> int:
