@@ -101,3 +101,17 @@ def test_every_single_split_of_one_event_is_understood(event: bytes):
         stream, out = relay([event[:cut], event[cut:]])
         assert out == event
         assert stream.started or stream.done or stream.error
+
+
+@pytest.mark.parametrize("size", [1, 7, 100])
+@pytest.mark.parametrize("read", [1, 30, 5000])
+def test_about_as_many_events_are_counted_as_came(size: int, read: int):
+    events = [b'data: {"id":"c","choices":[{"delta":{"content":"%s"}}]}\n\n' % (b"a" * size)] * 500
+    whole = b"".join(events)
+    stream, _ = relay([whole[start : start + read] for start in range(0, len(whole), read)] + [DONE])
+    assert 480 <= stream.events <= 530
+
+
+def test_a_stream_without_whole_events_counts_none():
+    assert EventStream().events == 0
+    assert relay([b": nothing"])[0].events == 0

@@ -73,6 +73,14 @@ async def test_after_answers_were_cut_a_request_counts_as_longer():
         assert router.data_path.estimator.answers.longest("tiny") >= 3000
 
 
+async def test_a_stream_without_usage_teaches_by_its_events():
+    events = stream(*[token("a")] * 300, last_token("stop"), DONE)
+    async with scripted_engine(answers(events)) as engine, running_router(engine) as router:
+        for _ in range(100):
+            await router.ask(free(stream=True))
+        assert 250 <= router.data_path.estimator.answers.longest("tiny") <= 400
+
+
 async def test_an_embedding_teaches_nothing_about_answers():
     usage = response(b'{"data":[],"usage":{"prompt_tokens":12,"total_tokens":12}}')
     async with scripted_engine(answers(usage)) as engine, running_router(engine) as router:

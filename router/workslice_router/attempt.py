@@ -36,8 +36,10 @@ class Owner(Protocol):
     def cut(self, outcome: Outcome, reason: Refusal | None) -> None:
         """It failed after the client had seen a part; None when the engine's own error event was the last thing relayed."""
 
-    def complete(self, status: int, usage_text: bytes, *, ended_by_length: bool) -> None:
-        """The answer is whole and relayed, but for its end; `usage_text` is where its usage is if it has one."""
+    def complete(self, status: int, usage_text: bytes, *, ended_by_length: bool, events: int) -> None:
+        """The answer is whole and relayed, but for its end; `usage_text` is where its usage is if it has one, and `events` is about
+        how many a stream had.
+        """
 
 
 class Attempt:
@@ -232,8 +234,11 @@ class Attempt:
             self._relay(b"")
         self._over = True
         stream = self._stream
-        usage_text, last = (self._tail, self._tail) if stream is None else (stream.usage_event, stream.last_events)
-        self._owner.complete(self._status, usage_text, ended_by_length=ended_by_length(last))
+        if stream is None:
+            self._owner.complete(self._status, self._tail, ended_by_length=ended_by_length(self._tail), events=0)
+        else:
+            cut = ended_by_length(stream.last_events)
+            self._owner.complete(self._status, stream.usage_event, ended_by_length=cut, events=stream.events)
 
     def _fail(self, failure: Failure) -> None:
         self.abort()

@@ -27,6 +27,7 @@ class EventStream:
         "_in_large_event",
         "_last_read_with_care",
         "_last_unread",
+        "_passed",
         "done",
         "error",
         "started",
@@ -46,11 +47,20 @@ class EventStream:
         self._in_large_event = False
         self._last_unread = b""  # the end of what last passed on unread
         self._last_read_with_care = b""
+        self._passed = 0  # bytes
 
     @property
     def last_events(self) -> bytes:
         """The last events so far: of a stream that is done, the one that says why its answer ended is among them."""
         return self._last_unread + self._last_read_with_care
+
+    @property
+    def events(self) -> int:
+        """About how many events have passed: all bytes over the length of the last events, since those of one stream are alike."""
+        last = self._last_unread or self._last_read_with_care
+        whole = last[last.find(b"\n\n") + 2 :] if len(last) == _TAIL else last  # the first may have lost its beginning
+        count = whole.count(b"\n\n")
+        return self._passed * count // len(whole) if count else 0
 
     def feed(self, data: bytes) -> bytes:
         """The bytes to pass on now: whole events, up to and including the first error or `[DONE]`."""
@@ -65,8 +75,10 @@ class EventStream:
             and not self._in_large_event
         ):
             self._last_unread = data if len(data) <= _TAIL else data[-_TAIL:]
+            self._passed += len(data)
             return data
         passed = self._feed_carefully(data)
+        self._passed += len(passed)
         self._last_read_with_care = (self._last_read_with_care + passed[-_TAIL:])[-_TAIL:]
         return passed
 

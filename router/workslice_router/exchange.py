@@ -22,7 +22,7 @@ from workslice_router.request_body import RequestView, read_request_body
 from workslice_router.request_log import log_everything, log_request
 from workslice_router.request_plan import Plan
 from workslice_router.splice import upstream_body
-from workslice_router.usage import Usage, find_usage
+from workslice_router.usage import find_usage
 
 if TYPE_CHECKING:
     from workslice_router.client_connection import ClientConnection
@@ -240,32 +240,34 @@ class Exchange:
         self._response.cut(last)
 
     @contained
-    def complete(self, status: int, usage_text: bytes, *, ended_by_length: bool) -> None:
+    def complete(self, status: int, usage_text: bytes, *, ended_by_length: bool, events: int) -> None:
         """The whole answer is relayed."""
         lease = self._lease
         assert lease is not None
         usage = find_usage(usage_text)
         if usage is not None:
             self._data_path.metrics.tokens(lease.pool.key, usage.prompt_tokens, usage.completion_tokens)
-        self._learn(lease, usage, ended_by_length=ended_by_length)
+            self._data_path.estimator.learn_prompt(lease.pool.spec.model, self._view, usage.prompt_tokens)
+        # vLLM sends an event for each token, or for a few of them when it is in a hurry.
+        self._learn_answer(
+            lease, events if usage is None else usage.completion_tokens, usage is not None, ended_by_length
+        )
         self._settle(Outcome.OK, status)
         self._response.end()
 
-    def _learn(self, lease: Lease, usage: Usage | None, *, ended_by_length: bool) -> None:
-        """From what the engine counted; and count an answer that could not be as long as its request allowed. vLLM cuts one to its
-        context without a word, even below max_tokens.
+    def _learn_answer(self, lease: Lease, tokens: int, counted: bool, ended_by_length: bool) -> None:
+        """From an answer's length; and count one that could not be as long as its request allowed. vLLM cuts an answer to its context
+        without a word, even below max_tokens.
         """
-        view, model, limit = self._view, lease.pool.spec.model, self._view.max_tokens
-        length = usage.completion_tokens // view.choices if usage is not None else None
-        early = limit is None or (view.choices == 1 and length is not None and length < limit)
-        cut = ended_by_length and early
+        view, limit = self._view, self._view.max_tokens
+        length = tokens // view.choices
+        cut = ended_by_length and (limit is None or (counted and view.choices == 1 and length < limit))
         if cut:
             self._data_path.metrics.truncated(lease.pool.key)
-        if usage is None or length is None:
-            return
-        self._data_path.estimator.learn_prompt(model, view, usage.prompt_tokens)
-        if limit != 0:
-            self._data_path.estimator.answers.learn(model, lease.class_name, length, bounded=limit is not None, cut=cut)
+        if length and limit != 0:
+            self._data_path.estimator.answers.learn(
+                lease.pool.spec.model, lease.class_name, length, bounded=limit is not None, cut=cut
+            )
 
     # --- from outside -----------------------------------------------------------------------------------------------------
 
