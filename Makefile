@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-down test soak unit e2e lint generate verify images cluster-up cluster-down bench-router bench-classify clean
+.PHONY: help setup demo demo-down test soak unit e2e lint generate manifests verify images cluster-up cluster-down bench-router bench-classify clean
 
 export UV_PYTHON_DOWNLOADS := never
 export WORKSLICE_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/workslice
@@ -11,6 +11,10 @@ PYTHON ?= python3.11
 BIN := .venv/bin
 UV_VERSION := 0.13.9
 GOLDEN ?=
+# The cluster of demo and end-to-end tests: embedded, kubeconfig (the one that KUBECONFIG names) or kind.
+export CLUSTER ?= embedded
+# Further words for helm in `make manifests`, such as HELM='--set router.replicas=2'.
+HELM ?=
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,7 +32,7 @@ demo: setup ## Do the main job in front of you: cluster, chart, pools, questions
 	$(BIN)/python -m demo
 
 demo-down: setup ## Stop what `make demo` started
-	$(BIN)/python -m workslice_cluster down
+	$(BIN)/python -m demo.remove
 
 test: lint verify prepare ## Everything: lint, types, generated files, unit, chart and end-to-end tests
 	$(BIN)/pytest -v --durations=15 -m "not soak" crds/tests operator/tests router/tests charts/tests e2e
@@ -38,12 +42,12 @@ soak: prepare ## The end-to-end tests that wait for minutes on purpose: crashed 
 
 .PHONY: prepare
 prepare: setup
-	$(BIN)/python -m workslice_cluster prepare
+	$(if $(filter embedded,$(CLUSTER)),$(BIN)/python -m workslice_cluster prepare)
 
 unit: setup ## Unit, property and golden tests; no cluster
 	$(BIN)/pytest -q crds/tests operator/tests router/tests charts/tests e2e/cluster/tests
 
-e2e: prepare ## End-to-end tests on a real cluster with real vLLM (KUBECONFIG names another cluster)
+e2e: prepare ## End-to-end tests on a real cluster with real vLLM (CLUSTER=kubeconfig or kind: another one)
 	$(BIN)/pytest -v --durations=15 e2e
 
 lint: setup ## ruff, mypy --strict, import rules
@@ -62,6 +66,9 @@ generate: setup ## Write CRDs and reference pages from the code (GOLDEN=1: the g
 	$(BIN)/python crds/generate.py
 	$(BIN)/python docs/generate/reference.py
 	$(if $(GOLDEN),UPDATE_GOLDEN=1 $(BIN)/pytest -q operator/tests/test_rendered_manifests.py charts/tests/test_chart_renders.py)
+
+manifests: setup ## Render the chart to dist/install.yaml, for kubectl apply (HELM='--set …' for values)
+	$(BIN)/python -m demo.install_manifests dist/install.yaml $(HELM)
 
 verify: setup ## Fail when a generated file is stale or the lock does not fit pyproject.toml
 	$(BIN)/uv lock --check

@@ -1,6 +1,7 @@
 """The demonstration behind `make demo`: cluster, chart, two pools, questions, a burst. Run it again to go on where it failed.
 
-DEMO_MODEL chooses the model: `tiny` (random weights, made on the spot; the default) or `smollm2` (real text).
+CLUSTER chooses the cluster (demo/cluster_choice.py); DEMO_MODEL the model: `tiny` (random weights, made on the spot; the default)
+or `smollm2` (real text).
 """
 
 import json
@@ -9,12 +10,25 @@ import shutil
 import subprocess
 import sys
 from dataclasses import replace
+from urllib.parse import urlsplit
 
 import openai
 
+from demo.cluster_choice import ClusterChoice, cluster_choice
 from demo.cluster_client import Cluster
 from demo.example_manifests import NAMESPACE, apply_examples, example_manifests
-from demo.installation import answering_endpoint, helm_install, openai_client, provide_images, start_cluster
+from demo.installation import NAMESPACE as SYSTEM
+from demo.installation import (
+    RELEASE,
+    answering_endpoint,
+    demo_slices,
+    helm_install,
+    is_forwarded,
+    models_directory,
+    openai_client,
+    provide_images,
+    start_cluster,
+)
 from demo.load import Load
 from demo.pool_state import describe, ready_pools
 from demo.question import LONG_QUESTION, SHORT_QUESTION, Answer, ask, table
@@ -22,6 +36,12 @@ from demo.waiting import NotYet, wait_until
 from workslice_cluster import models
 from workslice_cluster.cluster_error import ClusterError
 from workslice_cluster.progress import say, step
+
+_HOW_IT_ENDS = {
+    ClusterChoice.EMBEDDED: "Stop and remove the cluster",
+    ClusterChoice.KIND: "Delete the cluster",
+    ClusterChoice.KUBECONFIG: "Remove the two pools and Workslice from the cluster",
+}
 
 
 def main() -> int:
@@ -37,12 +57,12 @@ def main() -> int:
         print(f"\nThe demo stopped: {error}", file=sys.stderr)
         print("Put that right and run `make demo` again: it goes on from what is already there.", file=sys.stderr)
         print(
-            "`make demo-down` removes the cluster; docs/troubleshooting.md explains the reasons of conditions.",
+            "`make demo-down` removes what it started; docs/troubleshooting.md explains the reasons of conditions.",
             file=sys.stderr,
         )
         return 1
     except KeyboardInterrupt:
-        print("\nStopped. `make demo` goes on from here, `make demo-down` removes the cluster.", file=sys.stderr)
+        print("\nStopped. `make demo` goes on from here, `make demo-down` removes what it started.", file=sys.stderr)
         return 130
     return 0
 
@@ -51,14 +71,16 @@ def _demonstrate(model: str) -> None:
     with step("1/8 the cluster"):
         cluster = start_cluster()
     with step("2/8 the images and the model"):
-        model_folder = models.ensure(model)
+        folder = models_directory(model)
         parts = provide_images(cluster)
+        slices = demo_slices(cluster)
+        say(f"  the pools take the slices {' and '.join(slices)}")
     with step("3/8 the chart: operator and router"):
         helm_install(cluster, parts)
     with step(f"4/8 the examples: two pools that serve the model {model}"):
         apply_examples(
             cluster,
-            example_manifests(parts.engine, model_folder.parent, model),
+            example_manifests(parts.engine, folder, model, slices),
             model,
             tell=lambda text: say(f"  {text}"),
         )
@@ -128,10 +150,13 @@ def _summary(cluster: Cluster, url: str, model: str) -> None:
         done = subprocess.run(["bash", "-c", f"{call} --fail"], capture_output=True, text=True, check=False, timeout=60)
         if done.returncode != 0:
             raise ClusterError(f"this line failed: {call}\n{done.stderr}{done.stdout}")
+    if is_forwarded():
+        forward = f"port-forward -n {SYSTEM} service/{RELEASE} {urlsplit(url).port}:80"
+        print(f"Lead a port of this machine to it:\n  {cluster.kubectl_program} {forward}\n")
     print(f"Call the endpoint from this machine:\n  {call}\n")
     print(f"Or with the openai client: OpenAI(base_url={url!r}, api_key='none')\n")
     print(f"Look around:\n  export KUBECONFIG={cluster.kubeconfig}\n  {cluster.kubectl_program} get wspool -A\n")
-    print("Stop and remove the cluster:\n  make demo-down", flush=True)
+    print(f"{_HOW_IT_ENDS[cluster_choice()]}:\n  make demo-down CLUSTER={cluster_choice()}", flush=True)
 
 
 if __name__ == "__main__":

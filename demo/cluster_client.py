@@ -1,14 +1,12 @@
 """kubectl and helm against one cluster."""
 
 import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from workslice_cluster import client_tools, instance
+from workslice_cluster import client_tools
 from workslice_cluster.cache_folder import cache_folder
-from workslice_cluster.cluster_error import ClusterError
 from workslice_cluster.commands import run
 
 
@@ -64,17 +62,3 @@ def connect(kubeconfig: Path) -> Cluster:
     """Return the cluster of a kubeconfig; fetches kubectl and helm when the cache lacks them."""
     tools = client_tools.ensure(cache_folder())
     return Cluster(kubeconfig, tools["kubectl"], tools["helm"])
-
-
-def foreign_kubeconfig() -> Path | None:
-    """Return the kubeconfig that KUBECONFIG names; None when it is unset or the embedded cluster's own.
-
-    Raises:
-        ClusterError: there is no such file.
-    """
-    named = os.environ.get("KUBECONFIG")
-    if not named or Path(named) == instance.from_environment().kubeconfig:
-        return None
-    if not Path(named).is_file():
-        raise ClusterError(f"KUBECONFIG names {named}, which is no file: unset KUBECONFIG to use the embedded cluster")
-    return Path(named)

@@ -17,13 +17,19 @@ from workslice_cluster.repository import repository
 
 FILES = ("namespace.yaml", "model-volume.yaml", "profiles.yaml", "pools.yaml")
 NAMESPACE = "demo"
+SLICES = ("1g.10gb", "3g.40gb")
+"""What the embedded cluster's node offers: three of the first, one of the second."""
 
 
-def example_manifests(engine_image: str, models_directory: Path, model: str) -> str:
-    """Return the YAML of all examples for the embedded cluster, in the order in which they must be applied."""
+def example_manifests(engine_image: str, models_directory: Path, model: str, slices: tuple[str, str] = SLICES) -> str:
+    """Return the YAML of all examples for the embedded cluster, in the order in which they must be applied.
+
+    `slices` are those of the short and of the long pool.
+    """
     folder = repository() / "examples" / "embedded-cluster"
     text = "\n---\n".join((folder / name).read_text() for name in FILES)
     variables = {"ENGINE_IMAGE": engine_image, "MODELS_DIRECTORY": str(models_directory), "MODEL": model}
+    variables |= {"SHORT_SLICE": slices[0], "LONG_SLICE": slices[1]}
     return string.Template(text).substitute(variables)
 
 

@@ -1,22 +1,31 @@
 """Brings Workslice from this checkout onto a cluster: its images, its chart, its endpoint."""
 
+import json
 import os
 import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import httpx
 from openai import DefaultHttpxClient, OpenAI
 
-from demo.cluster_client import Cluster, connect, foreign_kubeconfig
+from demo import given_cluster, kind_cluster
+from demo.cluster_choice import ClusterChoice, cluster_choice, need_embedded
+from demo.cluster_client import Cluster, connect
+from demo.offered_slices import offered_slices, slices_of_the_demo
+from demo.port_forward import forwarded_port
 from demo.waiting import NotYet, wait_until
-from workslice_cluster import images, instance
+from workslice_api.names import ROUTER_PORT
+from workslice_cluster import images, instance, models
 from workslice_cluster.cluster_error import ClusterError
+from workslice_cluster.progress import say
 from workslice_cluster.repository import repository
 
 NAMESPACE = "workslice-system"
 RELEASE = "workslice"
+ROUTERS = f"app.kubernetes.io/instance={RELEASE},app.kubernetes.io/component=router"
 SYSTEM_NAMESPACE = f"""
 apiVersion: v1
 kind: Namespace
@@ -37,41 +46,62 @@ class Images:
 
 
 def start_cluster() -> Cluster:
-    """Return the cluster that KUBECONFIG names, else the embedded one, started when it is not up."""
-    named = foreign_kubeconfig()
-    if named is not None:
-        _image_names()
-        return connect(named)
-    cluster_tool("up")
-    return connect(instance.from_environment().kubeconfig)
+    """Return the cluster that CLUSTER chooses: the embedded one and kind's are started when they are not up.
+
+    A cluster of others is looked at first: raises ClusterError when something is missing that the demo needs.
+    """
+    match cluster_choice():
+        case ClusterChoice.EMBEDDED:
+            cluster_tool("up")
+            return connect(instance.from_environment().kubeconfig)
+        case ClusterChoice.KIND:
+            return connect(kind_cluster.start())
+        case ClusterChoice.KUBECONFIG:
+            named = given_cluster.kubeconfig()
+            given_cluster.image_references()
+            found = connect(named)
+            found.kubectl("get", "--raw=/readyz", "--request-timeout=15s")
+            say(f"  context {found.kubectl('config', 'current-context').strip()} of {named}")
+            demo_slices(found)
+            return found
 
 
 def cluster_tool(*words: str) -> None:
-    """Run the cluster tool with its progress on the terminal. Raises ClusterError when it fails."""
+    """Run the embedded cluster's tool with its progress on the terminal. Raises ClusterError when it fails."""
+    need_embedded(f"`python -m workslice_cluster {' '.join(words)}`")
     if subprocess.run([sys.executable, "-m", "workslice_cluster", *words], check=False).returncode != 0:
         raise ClusterError(f"`python -m workslice_cluster {' '.join(words)}` failed: its message stands above")
 
 
 def provide_images(cluster: Cluster) -> Images:
-    """Build what changed, load it into the embedded cluster and return the references.
+    """Build what changed, load it into the cluster and return the references; kind's nodes get their GPUs with it.
 
-    On another cluster WORKSLICE_OPERATOR_IMAGE, WORKSLICE_ROUTER_IMAGE and WORKSLICE_ENGINE_IMAGE name images that it can pull.
+    On a cluster of others the environment names images that it has or can pull.
     """
-    if cluster.kubeconfig != instance.from_environment().kubeconfig:
-        return Images(*_image_names())
+    choice = cluster_choice()
+    if choice is ClusterChoice.KUBECONFIG:
+        return Images(*given_cluster.image_references())
     built = [images.ensure(name) for name in ("operator", "router", "vllm")]
-    cluster_tool("load", *(str(archive) for archive, _ in built))
+    archives = [archive for archive, _ in built]
+    if choice is ClusterChoice.KIND:
+        kind_cluster.load(*archives)
+        kind_cluster.add_gpus(cluster.kubectl)
+    else:
+        cluster_tool("load", *map(str, archives))
     return Images(*(reference for _, reference in built))
 
 
-def _image_names() -> list[str]:
-    names = [f"WORKSLICE_{part}_IMAGE" for part in ("OPERATOR", "ROUTER", "ENGINE")]
-    if missing := [name for name in names if not os.environ.get(name)]:
-        raise ClusterError(
-            "KUBECONFIG names a cluster that images cannot be loaded into: "
-            f"set {', '.join(missing)} to images that it can pull, or unset KUBECONFIG to use the embedded cluster"
-        )
-    return [os.environ[name] for name in names]
+def models_directory(model: str) -> Path:
+    """Return the folder on the nodes that holds the model; on a cluster of others the environment names it."""
+    if cluster_choice() is ClusterChoice.KUBECONFIG:
+        return given_cluster.models_directory(model)
+    return models.ensure(model).parent
+
+
+def demo_slices(cluster: Cluster) -> tuple[str, str]:
+    """Return the slices for the short and the long pool, chosen from what the nodes offer now."""
+    nodes = json.loads(cluster.kubectl("get", "nodes", "-o", "json", "--request-timeout=15s"))["items"]
+    return slices_of_the_demo(offered_slices(nodes))
 
 
 def helm_install(cluster: Cluster, parts: Images, *options: str) -> None:
@@ -95,22 +125,30 @@ def image_values(parts: Images) -> Sequence[str]:
 
 
 def endpoint_url(cluster: Cluster) -> str:
-    """Return the URL (with /v1) at which the host reaches the routers: the ClusterIP of their Service.
+    """Return the URL (with /v1) at which this machine reaches the routers.
 
-    WORKSLICE_ENDPOINT names it where the host cannot reach ClusterIPs.
+    WORKSLICE_ENDPOINT names one. Without it the ClusterIP of the embedded cluster is used, and elsewhere a port-forward: an
+    address of another cluster may well lead somewhere else from here.
     """
     if named := os.environ.get("WORKSLICE_ENDPOINT"):
-        return named
+        return named.rstrip("/")
+    if is_forwarded():
+        return f"http://127.0.0.1:{forwarded_port(cluster, NAMESPACE, ROUTERS, ROUTER_PORT)}/v1"
     spec = cluster.get("service", RELEASE, NAMESPACE)["spec"]
     port = spec["ports"][0]["port"]
     return f"http://{spec['clusterIP']}{'' if port == 80 else f':{port}'}/v1"
 
 
+def is_forwarded() -> bool:
+    """Whether the endpoint is a port-forward of this process, which ends with it."""
+    return cluster_choice() is not ClusterChoice.EMBEDDED and not os.environ.get("WORKSLICE_ENDPOINT")
+
+
 def answering_endpoint(cluster: Cluster) -> str:
     """Return the endpoint's URL once it answers: a ClusterIP may do so a second after the rollout is done."""
-    url = endpoint_url(cluster)
 
     def answers() -> str:
+        url = endpoint_url(cluster)
         try:
             httpx.get(f"{url}/models", timeout=3, trust_env=False)
         except httpx.TransportError as error:

@@ -1,6 +1,5 @@
 """One cluster, one installation and two pools for all end-to-end tests: they cost a minute, so tests share them."""
 
-import os
 import re
 import sys
 from collections.abc import Callable, Generator, Iterator
@@ -9,22 +8,40 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the demo installs Workslice; tests use the same code
 
 import pytest
+from demo.cluster_choice import ClusterChoice, cluster_choice
 from demo.cluster_client import Cluster
-from demo.example_manifests import NAMESPACE, apply_examples, example_manifests
-from demo.installation import answering_endpoint, helm_install, provide_images, start_cluster
+from demo.example_manifests import NAMESPACE, SLICES, apply_examples, example_manifests
+from demo.installation import (
+    answering_endpoint,
+    cluster_tool,
+    demo_slices,
+    helm_install,
+    models_directory,
+    provide_images,
+    start_cluster,
+)
 from demo.pool_state import ready_pools
 from demo.waiting import wait_until
 
 from failure_report import failure_report
 from installed import MODEL, Installation
+from machine_access import acts_on_the_machine
 from scratch import Scratch
-from workslice_cluster import models
+from workslice_cluster.cluster_error import ClusterError
+
+SPARE_NODE = "spare"
 
 
 @pytest.fixture(scope="session")
 def cluster(request: pytest.FixtureRequest) -> Cluster:
-    """The cluster of KUBECONFIG, else the embedded one."""
-    found = start_cluster()
+    """The cluster that CLUSTER chooses: the embedded one by default."""
+    try:
+        found = start_cluster()
+        models_directory(MODEL)
+    except ClusterError as error:
+        if cluster_choice() is ClusterChoice.EMBEDDED:
+            raise
+        pytest.exit(str(error), returncode=1)  # every test would say the same
     request.config.stash[_CLUSTER] = found
     return found
 
@@ -32,13 +49,15 @@ def cluster(request: pytest.FixtureRequest) -> Cluster:
 @pytest.fixture(scope="session")
 def models_folder() -> Path:
     """The folder of models on the node."""
-    return Path(os.environ.get("WORKSLICE_MODELS") or models.ensure(MODEL).parent)
+    return models_directory(MODEL)
 
 
 @pytest.fixture(scope="session")
 def installation(cluster: Cluster) -> Installation:
     """CRDs by kubectl, then the chart: operator and router are ready."""
     built = provide_images(cluster)
+    if (slices := demo_slices(cluster)) != SLICES:
+        pytest.exit(f"the tests take the slices {' and '.join(SLICES)}; the nodes offer {' and '.join(slices)}", 1)
     cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(Path(__file__).parents[1] / "crds"))
     helm_install(cluster, built)
     answering_endpoint(cluster)
@@ -83,6 +102,15 @@ def module_scratch(
     yield from _scratch(installation, models_folder, Path(request.node.name).stem)
 
 
+@pytest.fixture
+def spare_node(installation: Installation) -> Iterator[str]:
+    """A second node with slices of its own; it goes with the test."""
+    cluster_tool("node", "add", SPARE_NODE)
+    provide_images(installation.cluster)  # it has none yet
+    yield SPARE_NODE
+    cluster_tool("node", "remove", SPARE_NODE)
+
+
 def _scratch(installation: Installation, models_folder: Path, title: str) -> Iterator[Scratch]:
     name = "e2e-" + re.sub(r"[^a-z0-9]+", "-", title.lower().removeprefix("test_"))[:36].strip("-")
     made = Scratch(installation.cluster, name, installation.images.engine, models_folder)
@@ -110,7 +138,19 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark every test of this folder, so that `-m "not e2e"` leaves out what needs a cluster."""
+    """Mark every test of this folder, so that `-m "not e2e"` leaves out what needs a cluster.
+
+    On another cluster, tests that act on the embedded cluster's machine are skipped, and the summary says so.
+    """
+    try:
+        choice = cluster_choice()
+    except ClusterError as error:
+        raise pytest.UsageError(str(error)) from error
+    skip = pytest.mark.skip(reason=f"acts on the machine under the embedded cluster, and CLUSTER is {choice}")
     for item in items:
         if item.path.parent == Path(__file__).parent:
             item.add_marker("e2e")
+            if acts_on_the_machine(item):
+                item.add_marker("embedded")
+            if item.get_closest_marker("embedded") and choice is not ClusterChoice.EMBEDDED:
+                item.add_marker(skip)

@@ -91,12 +91,14 @@ def test_twenty_parallel_streams_all_end_with_done(pools: Installation) -> None:
     assert endings == [(200, "data: [DONE]")] * 20
 
 
+@pytest.mark.embedded  # the pod mounts a folder of this machine
 def test_the_snippet_of_the_readme_works_in_a_pod(pools: Installation) -> None:
     snippet = (Path(__file__).parents[1] / "README.md").read_text().split("```python\n")[1].split("```")[0]
     assert 'model="tiny"' in snippet
     run_in_pod(pools.cluster, pools.images.router, snippet)
 
 
+@pytest.mark.embedded  # the pod mounts a folder of this machine
 def test_the_openai_client_in_a_pod_gets_answers(pools: Installation) -> None:
     said = run_in_pod(pools.cluster, pools.images.router, IN_POD, "http://workslice.workslice-system/v1")
     assert said.startswith("whole=")

@@ -12,6 +12,7 @@ from demo.waiting import NotYet, wait_until
 
 from installed import MODEL, Installation
 from workslice_cluster.cluster_error import ClusterError
+from workslice_cluster.repository import repository
 
 CRDS = ("workspacepools.workslice.dev", "workspaceprofiles.workslice.dev")
 
@@ -61,6 +62,18 @@ def test_a_misspelt_value_fails_the_upgrade_and_changes_nothing(restored: Instal
     with pytest.raises(ClusterError, match="replicaz"):
         helm_install(restored.cluster, restored.images, "--set=router.replicaz=2")
     assert ask(restored.client(), MODEL, SHORT_QUESTION, stream=False).pool == "demo/short"
+
+
+@pytest.mark.parametrize("words", [(), ("--set=crds.enabled=false",), ("--take-ownership",)], ids=str)
+def test_a_second_installation_is_refused_and_told_which_is_the_first(
+    pools: Installation, words: tuple[str, ...]
+) -> None:
+    chart = str(repository() / "charts" / "workslice")
+    with pytest.raises(ClusterError, match=f"has Workslice already: release {RELEASE} in namespace {NAMESPACE}"):
+        pools.cluster.helm("install", "second", chart, "--namespace", "e2e-second", "--create-namespace", *words)
+    assert pools.cluster.objects("deployments", "e2e-second") == []
+    assert router(pools)["status"]["readyReplicas"] == 1
+    pools.cluster.kubectl("delete", "namespace", "e2e-second", "--ignore-not-found", "--wait=false")
 
 
 def test_an_uninstall_keeps_pools_and_engines_and_the_next_installation_takes_them_over(restored: Installation) -> None:

@@ -5,7 +5,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from demo.cluster_client import foreign_kubeconfig
 from demo.installation import cluster_tool, provide_images
 from demo.question import ask
 from demo.waiting import NotYet, wait_until
@@ -24,8 +23,6 @@ SLOW = '{"spec":{"containers":[{"name":"engine","resources":{"limits":{"cpu":"25
 @pytest.fixture
 def spare_node(installation: Installation) -> Iterator[str]:
     """A second node with slices of its own; it goes with the test."""
-    if foreign_kubeconfig() is not None:
-        pytest.fail("this test adds a node to the embedded cluster: run it without KUBECONFIG")
     cluster_tool("node", "add", NODE)
     provide_images(installation.cluster)  # it has none yet
     yield NODE

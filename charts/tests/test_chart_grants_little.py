@@ -54,7 +54,7 @@ def granted(role: dict[str, Any]) -> dict[str, set[str]]:
 
 @pytest.mark.parametrize("component", EVERYWHERE)
 def test_cluster_wide_rights_are_exactly_these(component: str) -> None:
-    assert granted(named(objects(), "ClusterRole", f"{NAMESPACE}:workslice-{component}")) == EVERYWHERE[component]
+    assert granted(named(objects(), "ClusterRole", f"workslice-{component}")) == EVERYWHERE[component]
 
 
 def test_the_operators_rights_in_its_own_namespace_are_exactly_these() -> None:
@@ -68,7 +68,7 @@ def test_nothing_else_grants_rights() -> None:
 
 @pytest.mark.parametrize("component", EVERYWHERE)
 def test_each_program_has_an_account_of_its_own(component: str) -> None:
-    binding = named(objects(), "ClusterRoleBinding", f"{NAMESPACE}:workslice-{component}")
+    binding = named(objects(), "ClusterRoleBinding", f"workslice-{component}")
     assert binding["subjects"] == [{"kind": "ServiceAccount", "name": f"workslice-{component}", "namespace": NAMESPACE}]
     pod = named(objects(), "Deployment", f"workslice-{component}")["spec"]["template"]["spec"]
     assert pod["serviceAccountName"] == f"workslice-{component}"

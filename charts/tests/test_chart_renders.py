@@ -111,7 +111,15 @@ def test_the_operator_is_told_a_service_that_publishes_leaving_routers() -> None
 
 def test_no_name_outgrows_kubernetes() -> None:
     for one in render({**NO_CRDS, "router": {"replicas": 2}}, release="r" * 53):
-        assert len(one["metadata"]["name"].rpartition(":")[2]) <= 63
+        assert len(one["metadata"]["name"]) <= 63
+
+
+@pytest.mark.parametrize("values", [{}, {"fullnameOverride": "llm"}], ids=["names of the release", "names of the user"])
+def test_cluster_wide_names_are_the_same_in_every_installation_so_that_there_is_one(values: dict[str, Any]) -> None:
+    found = [one for one in render({**NO_CRDS, **values}, release="other") if "namespace" not in one["metadata"]]
+    assert [(one["kind"], one["metadata"]["name"]) for one in found] == [
+        (kind, f"workslice-{part}") for kind in ("ClusterRole", "ClusterRoleBinding") for part in ("operator", "router")
+    ]
 
 
 def test_no_object_looks_like_the_child_of_a_pool() -> None:

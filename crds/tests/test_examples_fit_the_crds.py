@@ -10,7 +10,13 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
-VARIABLES = {"ENGINE_IMAGE": "registry.example.com/vllm:1", "MODELS_DIRECTORY": "/models", "MODEL": "tiny"}
+VARIABLES = {
+    "ENGINE_IMAGE": "registry.example.com/vllm:1",
+    "MODELS_DIRECTORY": "/models",
+    "MODEL": "tiny",
+    "SHORT_SLICE": "1g.10gb",
+    "LONG_SLICE": "3g.40gb",
+}
 EXAMPLES = sorted((ROOT / "examples").rglob("*.yaml"))
 PAGES = [
     ROOT / "README.md",

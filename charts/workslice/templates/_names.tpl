@@ -16,11 +16,6 @@ Names and labels of every object. Suffixes need up to 13 characters of the 63 th
 {{- end -}}
 {{- end -}}
 
-{{/* Cluster-scoped objects carry the namespace, so that two releases of one name do not collide. */}}
-{{- define "workslice.clusterName" -}}
-{{- printf "%s:%s" .Release.Namespace (include "workslice.fullname" .) -}}
-{{- end -}}
-
 {{/* Labels that select pods; call with (dict "root" $ "component" "router"). */}}
 {{- define "workslice.selectorLabels" -}}
 app.kubernetes.io/name: {{ include "workslice.name" .root }}

