@@ -6,6 +6,7 @@ from workslice_router.event_stream import EventStream
 
 TOKEN = b'data: {"id":"c","choices":[{"delta":{"content":"a"}}]}\n\n'
 ERROR = b'data: {"error": {"message": "died", "type": "InternalServerError", "code": 500}}\n\n'
+CUT = b'data: {"choices":[{"delta":{},"finish_reason":"length"}]}\n\n'
 DONE = b"data: [DONE]\n\n"
 COMMENT = b": keep-alive\n\n"
 USAGE = b'data: {"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":1}}\n\n'
@@ -115,3 +116,19 @@ def test_about_as_many_events_are_counted_as_came(size: int, read: int):
 def test_a_stream_without_whole_events_counts_none():
     assert EventStream().events == 0
     assert relay([b": nothing"])[0].events == 0
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        [TOKEN, TOKEN, CUT, USAGE, DONE],
+        [TOKEN, TOKEN + CUT, USAGE + DONE],
+        [TOKEN, CUT[:9], CUT[9:], DONE],
+        [TOKEN + CUT + USAGE + DONE],
+        [TOKEN, TOKEN * 1000 + CUT, DONE],
+    ],
+)
+def test_the_last_events_tell_why_an_answer_ended_however_they_came(pieces: list[bytes]):
+    stream, _ = relay(pieces)
+    assert b'"finish_reason":"length"' in stream.last_events
+    assert len(stream.last_events) <= 2 * 4096
