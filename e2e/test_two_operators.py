@@ -1,12 +1,15 @@
-"""Two operators: one acts, the other takes over when it dies, hangs or leaves, and never do both act."""
+"""Two operators: one acts, the other takes over when it dies, hangs, leaves or is updated, and never do both act.
+
+The proof is the API server's audit log: every write of the operators' account, with the pod that made it and its times.
+"""
 
 import signal
-import threading
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
+from itertools import pairwise
 from typing import Any
 
-import httpx
 import pytest
 from demo.cluster_client import Cluster
 from demo.installation import NAMESPACE as SYSTEM
@@ -17,11 +20,12 @@ import host_processes
 from installed import Installation
 from router_accounts import wait_until_accounts_are_zero
 from scratch import Scratch
+from workslice_cluster import audit_log, instance
 
 TAKEOVER_SECONDS = 20
 OPERATOR = "app.kubernetes.io/component=operator"
+ACCOUNT = f"system:serviceaccount:{SYSTEM}:workslice-operator"
 DEPLOYMENT = "deployment/workslice-operator"
-METRICS_PORT = 8080
 
 
 def operators(cluster: Cluster) -> dict[str, dict[str, Any]]:
@@ -56,138 +60,135 @@ def idle(module_scratch: Scratch) -> Scratch:
     return module_scratch
 
 
-class Leaders:
-    """A context in which every operator is asked all the time whether it leads: only who says yes writes."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self.most_at_once = 0
-        self.seen: set[str] = set()
-        self.rounds = 0
-        self._addresses = {name: pod["status"]["podIP"] for name, pod in operators(cluster).items()}
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._watch, daemon=True)
-
-    def __enter__(self) -> "Leaders":
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
-
-    def wait_until_seen(self, operator: str) -> None:
-        """Return once `operator` said that it leads: it may write sooner than it is next asked."""
-
-        def said_so() -> None:
-            if operator not in self.seen:
-                raise NotYet(f"only {self.seen} said that they lead")
-
-        wait_until(f"{operator} to say that it leads", said_so, seconds=TAKEOVER_SECONDS, every=0.1)
-
-    def watch_on(self) -> None:
-        """Return after ten more rounds, so that a change of leader at the very end is watched as well."""
-        enough = self.rounds + 10
-
-        def watched() -> None:
-            if self.rounds < enough:
-                raise NotYet(f"{enough - self.rounds} rounds to go")
-
-        wait_until("ten more rounds", watched, seconds=TAKEOVER_SECONDS, every=0.1)
-
-    def _watch(self) -> None:
-        with httpx.Client(timeout=0.3, trust_env=False) as client:
-            while not self._stop.wait(0.1):
-                leading = {name for name, host in self._addresses.items() if self._leads(client, host)}
-                self.most_at_once = max(self.most_at_once, len(leading))
-                self.seen |= leading
-                self.rounds += 1
-
-    @staticmethod
-    def _leads(client: httpx.Client, host: str) -> bool:
-        try:
-            text = client.get(f"http://{host}:{METRICS_PORT}/metrics").text
-        except httpx.HTTPError:  # dead or frozen
-            return False
-        return "workslice_operator_leader 1.0" in text.splitlines()
-
-
 @pytest.fixture
-def two(installation: Installation, idle: Scratch) -> Iterator[Leaders]:
-    """Two operators that are watched; one again afterwards."""
+def two(installation: Installation, idle: Scratch) -> Iterator[datetime]:
+    """Two operators, since the time that it returns; one again afterwards."""
     scale_operators(installation.cluster, 2)
     try:
-        with Leaders(installation.cluster) as leaders:
-            yield leaders
-            leaders.watch_on()
-        assert leaders.most_at_once == 1, "two operators acted at once"
+        yield datetime.now(UTC)
     finally:
         scale_operators(installation.cluster, 1)
     wait_until_accounts_are_zero(installation.cluster)
 
 
-def actor_of_next_change(idle: Scratch, seconds: float) -> str:
-    """Change the pool's size; return which operator wrote the Event about it, once the Deployment has that size too."""
-    child = idle.cluster.get("deployment", "pool-engine", idle.namespace)
-    before = int(child["spec"]["replicas"])
-    began = time.monotonic()
-    idle.cluster.kubectl("scale", "wspool", "pool", "-n", idle.namespace, f"--replicas={before + 1}")
+def writes_since(since: datetime) -> list[audit_log.Write]:
+    """What the operators wrote to anything but the Lease, which a candidate must write to before it acts."""
+    found = audit_log.writes_since(instance.from_environment(), ACCOUNT, since)
+    return [write for write in found if write.resource != "leases"]
+
+
+def who_acted_in_turn(since: datetime) -> list[str]:
+    """The operators in the order in which they acted; each one's last write had ended before the next one's first began."""
+    turns = audit_log.turns(writes_since(since))
+    for turn in turns:
+        lasted = (turn.ended - turn.began).total_seconds()
+        print(f"{turn.pod}: {turn.writes} writes in {lasted:.1f} s")
+    for before, after in pairwise(turns):
+        print(f"{after.pod} began {(after.began - before.ended).total_seconds():.3f} s after {before.pod}'s last write")
+        assert before.ended < after.began, f"{before} was still writing when {after} began"
+    return [turn.pod for turn in turns]
+
+
+def ask_for_one_more(idle: Scratch) -> int:
+    """Change the pool's size and return the new one."""
+    wanted = int(idle.cluster.get("wspool", "pool", idle.namespace)["spec"]["replicas"]) + 1
+    idle.cluster.kubectl("scale", "wspool", "pool", "-n", idle.namespace, f"--replicas={wanted}")
+    return wanted
+
+
+def actor_of_next_change(idle: Scratch) -> str:
+    """Change the pool's size; return which operator gave the Deployment that size."""
+    began, since = time.monotonic(), datetime.now(UTC)
+    wanted = ask_for_one_more(idle)
 
     def acted() -> str:
         found = idle.cluster.get("deployment", "pool-engine", idle.namespace)["spec"]["replicas"]
-        text = f"from {before} to {before + 1} replicas"
-        events = idle.cluster.objects("events", idle.namespace)
-        writers = {e["reportingInstance"] for e in events if e["message"].startswith(text)}
-        if found != before + 1 or len(writers) != 1:
-            raise NotYet(f"the Deployment has {found} replicas, Events by {writers}")
-        return str(writers.pop())
+        about = ("deployments", idle.namespace, "pool-engine")
+        writers = [w.pod for w in writes_since(since) if (w.resource, w.namespace, w.name) == about]
+        if found != wanted or not writers:
+            raise NotYet(f"the Deployment has {found} replicas, written by {writers}")
+        return writers[-1]
 
-    actor = wait_until("an operator to act", acted, seconds=seconds, every=0.3)
+    actor = wait_until("an operator to act", acted, seconds=TAKEOVER_SECONDS, every=0.3)
     print(f"{actor} acted after {time.monotonic() - began:.1f} s")
     return actor
 
 
 def test_the_other_acts_within_20_seconds_after_the_leader_was_killed(
-    installation: Installation, idle: Scratch, two: Leaders
+    installation: Installation, idle: Scratch, two: datetime
 ) -> None:
     first = leader(installation.cluster)
     found = operators(installation.cluster)
     (other,) = found.keys() - {first}
-    assert actor_of_next_change(idle, TAKEOVER_SECONDS) == first
+    assert actor_of_next_change(idle) == first
     host_processes.one_of_pod(found[first]["metadata"]["uid"], "workslice_operator").signal(signal.SIGKILL)
     # Without its pod the kubelet would start it again, and it would go on under its own name before the Lease expires.
     installation.cluster.kubectl("delete", "pod", first, "-n", SYSTEM, "--force", "--grace-period=0")
-    assert actor_of_next_change(idle, TAKEOVER_SECONDS) == other
-    two.wait_until_seen(other)
-    assert two.seen == {first, other}
+    assert actor_of_next_change(idle) == other
+    assert who_acted_in_turn(two) == [first, other]
 
 
 def test_a_leader_that_hangs_is_replaced_and_writes_nothing_when_it_wakes_up(
-    installation: Installation, idle: Scratch, two: Leaders
+    installation: Installation, idle: Scratch, two: datetime
 ) -> None:
     first = leader(installation.cluster)
     found = operators(installation.cluster)
     (other,) = found.keys() - {first}
+    assert actor_of_next_change(idle) == first
     frozen = host_processes.one_of_pod(found[first]["metadata"]["uid"], "workslice_operator")
     try:
+        ask_for_one_more(idle)  # so that it hangs in the midst of its work
         frozen.signal(signal.SIGSTOP)
-        assert actor_of_next_change(idle, TAKEOVER_SECONDS) == other
+        assert actor_of_next_change(idle) == other
     finally:
         frozen.signal(signal.SIGCONT)
-    assert actor_of_next_change(idle, TAKEOVER_SECONDS) == other
+    assert actor_of_next_change(idle) == other
 
     def started_anew() -> None:
         if host_processes.one_of_pod(found[first]["metadata"]["uid"], "workslice_operator").pid == frozen.pid:
             raise NotYet("the old process is there")
 
     wait_until("the one that lost the Lease to end", started_anew, seconds=30)
-    assert actor_of_next_change(idle, TAKEOVER_SECONDS) == other
+    assert actor_of_next_change(idle) == other
+    assert who_acted_in_turn(two) == [first, other]
 
 
 def test_a_leader_that_is_told_to_go_hands_over_at_once(
-    installation: Installation, idle: Scratch, two: Leaders
+    installation: Installation, idle: Scratch, two: datetime
 ) -> None:
     first = leader(installation.cluster)
-    (other,) = operators(installation.cluster).keys() - {first}
+    assert actor_of_next_change(idle) == first
     installation.cluster.kubectl("delete", "pod", first, "-n", SYSTEM, "--wait=false")
-    assert actor_of_next_change(idle, 10) in operators(installation.cluster).keys() - {first}
-    assert two.seen <= {first, other}
+    wait_until("the other to act", lambda: acts_instead_of(first, idle), seconds=10, every=0.1)
+    wait_until_gone(installation.cluster, first)
+    before, after = who_acted_in_turn(two)
+    assert before == first
+    assert after in operators(installation.cluster)
+
+
+def test_a_rolling_update_hands_over_while_a_pool_changes_its_size(installation: Installation, idle: Scratch) -> None:
+    since = datetime.now(UTC)
+    first = leader(installation.cluster)
+    assert actor_of_next_change(idle) == first
+    installation.cluster.kubectl("rollout", "restart", DEPLOYMENT, "-n", SYSTEM)
+    second = wait_until("the new operator to act", lambda: acts_instead_of(first, idle), seconds=90, every=0.1)
+    wait_until_gone(installation.cluster, first)
+    assert actor_of_next_change(idle) == second
+    assert who_acted_in_turn(since) == [first, second]
+    assert list(operators(installation.cluster)) == [second]
+
+
+def acts_instead_of(before: str, idle: Scratch) -> str:
+    """Change the pool's size and return who acted; raises NotYet while it is still `before`."""
+    actor = actor_of_next_change(idle)
+    if actor == before:
+        raise NotYet(f"{before} still acts")
+    return actor
+
+
+def wait_until_gone(cluster: Cluster, pod: str) -> None:
+    def gone() -> None:
+        if cluster.find("pod", pod, SYSTEM):
+            raise NotYet(f"{pod} is still there")
+
+    wait_until(f"{pod} to go", gone, seconds=40, every=0.3)
