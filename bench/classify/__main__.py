@@ -14,7 +14,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from statistics import median
+from statistics import mean, median, stdev
 from typing import Any
 
 from materials import materials
@@ -68,6 +68,10 @@ class Row:
     quarter_short_to_long: float
     median_error: float
     p95_error: float
+    bias: float
+    """Mean of the logarithm of estimate over count."""
+    spread: float
+    """Its standard deviation: what bench/policy takes for the error of an estimate."""
 
 
 def body_of(kind: str, pieces: Sequence[str]) -> bytes:
@@ -125,7 +129,9 @@ def ask_about(family: str, count: Count, corpora_of: list[Corpus]) -> list[Row]:
 
 def row(family: str, kind: str, asked: list[Prompt], estimator: Estimator, table: RoutingTable) -> Row:
     chosen = [plan_request(table, estimator, one.view, None, 0.0).chosen.name for one in asked]
-    errors = sorted(abs(estimator.prompt_tokens(family, one.view) / one.tokens - 1) for one in asked)
+    ratios = [estimator.prompt_tokens(family, one.view) / one.tokens for one in asked]
+    errors = sorted(abs(ratio - 1) for ratio in ratios)
+    logarithms = [math.log(ratio) for ratio in ratios]
     quarter = ["long" if one.characters / 4 + 1 > BOUNDARY else "short" for one in asked]
     near = [index for index, one in enumerate(asked) if BOUNDARY / 2 <= one.tokens < BOUNDARY * 2]
     long = [one.tokens + 1 > BOUNDARY for one in asked]
@@ -146,6 +152,8 @@ def row(family: str, kind: str, asked: list[Prompt], estimator: Estimator, table
         *rates(quarter, everyone),
         100 * median(errors),
         100 * errors[len(errors) * 95 // 100],
+        mean(logarithms),
+        stdev(logarithms),
     )
 
 
