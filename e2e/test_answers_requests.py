@@ -38,13 +38,26 @@ def test_a_long_prompt_is_answered_by_the_long_pool(pools: Installation, stream:
     assert answer.prompt_tokens > 1000
 
 
-def test_a_short_prompt_with_a_long_answer_goes_to_the_long_pool(pools: Installation) -> None:
-    assert ask(pools.client(), MODEL, SHORT_QUESTION, stream=False, max_tokens=2000).pool == "demo/long"
+def test_an_answer_that_might_outgrow_the_short_context_goes_to_the_long_pool(pools: Installation) -> None:
+    """The short pool's engines hold 2048 tokens, and they would cut the answer without a word."""
+    assert ask(pools.client(), MODEL, SHORT_QUESTION, stream=False, max_tokens=2040).pool == "demo/long"
 
 
 def test_the_class_header_chooses_the_pool(pools: Installation) -> None:
     headers = {"x-workslice-class": "long"}
     assert ask(pools.client(), MODEL, SHORT_QUESTION, stream=False, extra_headers=headers).pool == "demo/long"
+
+
+def test_the_model_name_may_carry_the_class(pools: Installation) -> None:
+    answer = ask(pools.client(), f"{MODEL}@long", SHORT_QUESTION, stream=False, max_tokens=4)
+    assert (answer.request_class, answer.pool) == ("long", "demo/long")
+
+
+@pytest.mark.parametrize(("name", "context"), [("short", "2048"), ("long", "8192")])
+def test_every_answer_says_how_many_tokens_its_pool_holds(pools: Installation, name: str, context: str) -> None:
+    body = {"model": f"{MODEL}@{name}", "prompt": "Once upon a time", "max_tokens": 2}
+    answer = httpx.post(f"{pools.url}/completions", json=body, timeout=60, trust_env=False)
+    assert (answer.status_code, answer.headers["x-workslice-context-limit"]) == (200, context)
 
 
 def test_every_name_in_the_model_list_answers(pools: Installation) -> None:
