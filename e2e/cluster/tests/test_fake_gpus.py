@@ -1,9 +1,10 @@
 """The DaemonSet of the fake device plugin."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from workslice_cluster import fake_gpus, inventory
-from workslice_cluster.inventory import DEFAULT
+from workslice_cluster.inventory import DEFAULT, Inventory
 
 
 def test_the_plugin_reads_the_inventory_from_where_it_is_mounted() -> None:
@@ -19,7 +20,15 @@ def test_the_plugin_reads_the_inventory_from_where_it_is_mounted() -> None:
     assert inventory.from_json(content) == DEFAULT
 
 
-def test_an_install_waits_for_the_plugin_and_labels_every_node() -> None:
+def test_another_inventory_makes_another_pod_and_the_same_one_does_not() -> None:
+    def annotations(wanted: Inventory) -> object:
+        return fake_gpus.manifests("image:1", wanted, Path("/engine"))[2]["spec"]["template"]["metadata"]["annotations"]
+
+    assert annotations(DEFAULT) == annotations(DEFAULT)
+    assert annotations(DEFAULT) != annotations(replace(DEFAULT, gpus=2))
+
+
+def test_an_install_waits_for_the_plugin_labels_every_node_and_waits_for_the_slices() -> None:
     commands: list[tuple[str, ...]] = []
 
     def kubectl(*words: str, stdin: str | None = None) -> str:
@@ -29,8 +38,10 @@ def test_an_install_waits_for_the_plugin_and_labels_every_node() -> None:
     fake_gpus.install(kubectl, "image:1", DEFAULT, Path("/engine"))
     assert [words[:2] for words in commands] == [
         ("apply", "-f"),
-        ("rollout", "restart"),
         ("rollout", "status"),
         ("label", "nodes"),
+        ("wait", "nodes"),
+        ("wait", "nodes"),
     ]
-    assert "nvidia.com/gpu.product=NVIDIA-H100-80GB-HBM3" in commands[-1]
+    assert "nvidia.com/gpu.product=NVIDIA-H100-80GB-HBM3" in commands[2]
+    assert r"--for=jsonpath={.status.allocatable.nvidia\.com/mig-1g\.10gb}=3" in commands[3]

@@ -5,6 +5,7 @@
 """
 
 import argparse
+import hashlib
 import json
 import sys
 from collections.abc import Callable
@@ -22,11 +23,15 @@ NAMESPACE = "fake-gpus"
 NAME = "fake-device-plugin"
 _SOCKETS = "/var/lib/kubelet/device-plugins"
 _STATE = "/state"
+_ESCAPED_DOT = r"\."
 
 
 def manifests(image: str, wanted: Inventory, engine: Path) -> list[dict[str, Any]]:
     """Return namespace, inventory and DaemonSet; `engine` is the folder of the engine's packages on each node."""
     metadata = {"name": NAME, "namespace": NAMESPACE}
+    content = inventory.to_json(wanted)
+    # A running plugin has read its inventory once, at its start: another one makes another pod.
+    mark = {"workslice.dev/inventory": hashlib.sha256(content.encode()).hexdigest()[:12]}
     labels = {"app.kubernetes.io/name": NAME}
     container = {
         "name": "plugin",
@@ -61,7 +66,7 @@ def manifests(image: str, wanted: Inventory, engine: Path) -> list[dict[str, Any
             "apiVersion": "v1",
             "kind": "ConfigMap",
             "metadata": metadata,
-            "data": {inventory.path_of(Path()).name: inventory.to_json(wanted)},
+            "data": {inventory.path_of(Path()).name: content},
         },
         {
             "apiVersion": "apps/v1",
@@ -69,24 +74,25 @@ def manifests(image: str, wanted: Inventory, engine: Path) -> list[dict[str, Any
             "metadata": metadata,
             "spec": {
                 "selector": {"matchLabels": labels},
-                "template": {"metadata": {"labels": labels}, "spec": pod},
+                "template": {"metadata": {"labels": labels, "annotations": mark}, "spec": pod},
             },
         },
     ]
 
 
 def install(kubectl: Callable[..., str], image: str, wanted: Inventory, engine: Path) -> None:
-    """Apply the manifests, wait until the plugin runs on every node, and label the nodes.
+    """Apply the manifests, label the nodes, and return when every node offers the slices.
 
     `kubectl` takes the words of a command and, as `stdin`, what it reads. Raises ClusterError when the plugin does not run.
     """
     items = manifests(image, wanted, engine)
     kubectl("apply", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
-    # Running pods read their inventory once, at their start.
-    kubectl("rollout", "restart", f"daemonset/{NAME}", "-n", NAMESPACE)
     kubectl("rollout", "status", f"daemonset/{NAME}", "-n", NAMESPACE, "--timeout=100s")
     labels = [f"{name}={value}" for name, value in node_labels(wanted).items()]
     kubectl("label", "nodes", "--all", "--overwrite", *labels)
+    for part in wanted.slices:
+        offered = f"{{.status.allocatable.{part.resource.replace('.', _ESCAPED_DOT)}}}={part.count}"
+        kubectl("wait", "nodes", "--all", f"--for=jsonpath={offered}", "--timeout=60s")
 
 
 def _main() -> None:
