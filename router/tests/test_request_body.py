@@ -96,6 +96,12 @@ def test_no_bound_on_the_answer_is_not_a_bound_of_zero() -> None:
     assert read({**user("x"), "max_tokens": None}).max_tokens is None
 
 
+def test_a_text_completion_is_short_when_nothing_else_is_said() -> None:
+    assert read({"model": "tiny", "prompt": "x"}, COMPLETIONS).max_tokens == 16
+    assert read({"model": "tiny", "prompt": "x", "max_tokens": None}, COMPLETIONS).max_tokens == 16
+    assert read({"model": "tiny", "prompt": "x", "max_tokens": 900}, COMPLETIONS).max_tokens == 900
+
+
 def test_parts_tools_and_tool_calls_count_as_prompt() -> None:
     plain = read(user("x" * 50)).prompt_size
     parts = read(user([{"type": "text", "text": "x" * 25}, {"type": "text", "text": "x" * 25}])).prompt_size

@@ -16,6 +16,8 @@ COMPLETIONS: Final = "/v1/completions"
 EMBEDDINGS: Final = "/v1/embeddings"
 MAX_MODEL_NAME: Final = 256
 MAX_CHOICES: Final = 10_000
+COMPLETION_TOKENS: Final = 16
+"""Of a text completion without max_tokens, says the API; a chat without it has no bound."""
 _FRAME: Final = 4
 
 
@@ -39,7 +41,7 @@ class RequestView:
     prompts: int
     """Prompts in the request: 1, or the length of a list."""
     max_tokens: int | None
-    """Longest answer that the client allows, in tokens; None when it set no bound. 0 for embeddings, which have no answer."""
+    """Longest answer that the request allows, in tokens; None when it sets no bound. 0 for embeddings, which have no answer."""
     choices: int
     """Answers asked for at once: `n` for each prompt."""
     include_usage: bool
@@ -83,7 +85,7 @@ def read_request_body(body: bytes, endpoint: str) -> RequestView:
         kind=TextKind.TOOLS if prompt.mostly_tools else text.kind,
         media=prompt.media,
         prompt_tokens=prompt.tokens,
-        max_tokens=0 if endpoint == EMBEDDINGS else _max_tokens(parsed),
+        max_tokens=_max_tokens(parsed, endpoint),
         prompts=prompt.prompts,
         choices=prompt.prompts * (_count(parsed, "n", MAX_CHOICES) or 1),
         include_usage=isinstance(options, dict) and options.get("include_usage") is True,
@@ -188,9 +190,14 @@ def _embedding_prompt(parsed: Mapping[str, Any]) -> _Prompt:
 _PROMPT_READERS: Final = {CHAT: _chat_prompt, COMPLETIONS: _completion_prompt, EMBEDDINGS: _embedding_prompt}
 
 
-def _max_tokens(parsed: Mapping[str, Any]) -> int | None:
+def _max_tokens(parsed: Mapping[str, Any], endpoint: str) -> int | None:
+    if endpoint == EMBEDDINGS:
+        return 0
+    older = _count(parsed, "max_tokens", None)
+    if endpoint == COMPLETIONS:
+        return COMPLETION_TOKENS if older is None else older
     newer = _count(parsed, "max_completion_tokens", None)
-    return newer if newer is not None else _count(parsed, "max_tokens", None)
+    return newer if newer is not None else older
 
 
 def _count(parsed: Mapping[str, Any], field: str, largest: int | None) -> int | None:
