@@ -1,23 +1,31 @@
 """The Kubernetes API goes away and comes back: routers serve on, the operator waits it out and acts again at once."""
 
+import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
+import httpx
 import pytest
 from demo.installation import NAMESPACE as SYSTEM
 from demo.installation import cluster_tool
 from demo.load import Load
+from demo.pool_state import condition
 from demo.waiting import NotYet, wait_until
 
 import host_processes
+from exposed_metrics import sample
 from installed import MODEL, Installation
 from router_accounts import wait_until_accounts_are_zero
 from scratch import Scratch
+from workslice_api.names import OPERATOR_METRICS_PORT
 
 pytestmark = pytest.mark.soak  # minutes of waiting on purpose: `make soak`
 
 ACTS_AGAIN_SECONDS = 20
+LEASE_SECONDS = 15
+"""The operator acts for 10 s after it last renewed its Lease; another may take it after 15."""
 OPERATOR = "app.kubernetes.io/component=operator"
 
 
@@ -37,26 +45,51 @@ def settled(installation: Installation) -> Iterator[None]:
     wait_until_accounts_are_zero(installation.cluster)
 
 
-def operator_pod(installation: Installation) -> str:
-    """UID of the operator's pod."""
+def operator_pod(installation: Installation) -> dict[str, Any]:
+    """The operator's pod."""
     (pod,) = installation.cluster.objects("pods", SYSTEM, OPERATOR)
-    return str(pod["metadata"]["uid"])
+    return pod
 
 
-def operator_process(uid: str) -> host_processes.Process:
+def fresh_operator_pod(installation: Installation) -> dict[str, Any]:
+    """A pod whose container has never ended: one that ended before is started again later and later by the kubelet."""
+    old = operator_pod(installation)["metadata"]
+    installation.cluster.kubectl("delete", "pod", old["name"], "-n", SYSTEM, "--timeout=50s")
+
+    def ready() -> dict[str, Any]:
+        found = installation.cluster.objects("pods", SYSTEM, OPERATOR)
+        new = [pod for pod in found if pod["metadata"]["uid"] != old["uid"]]
+        if len(found) != 1 or not new or condition(new[0], "Ready")["status"] != "True":
+            raise NotYet(f"{[(pod['metadata']['name'], condition(pod, 'Ready')['status']) for pod in found]}")
+        return new[0]
+
+    return wait_until("a new operator to be ready", ready, seconds=60)
+
+
+def process_of(pod: dict[str, Any]) -> host_processes.Process:
     """The operator's process: the kubelet tells of restarts some time after an outage, the host always knows."""
-    return host_processes.one_of_pod(uid, "workslice_operator")
+    return host_processes.one_of_pod(pod["metadata"]["uid"], "workslice_operator")
+
+
+def leads(pod: dict[str, Any]) -> bool:
+    """Whether the operator holds the Lease, as it says itself."""
+    return sample(pod["status"]["podIP"], OPERATOR_METRICS_PORT, "workslice_operator_leader") == 1
 
 
 def replicas(idle: Scratch) -> int:
     return int(idle.cluster.get("deployment", "pool-engine", idle.namespace)["spec"]["replicas"])
 
 
-def wait_until_the_operator_acts(idle: Scratch) -> None:
-    """Change the pool's size and wait until its Deployment has it."""
+def change_the_size(idle: Scratch) -> int:
+    """Ask for another size of the pool and return it."""
     wanted = replicas(idle) + 1
-    began = time.monotonic()
     idle.cluster.kubectl("scale", "wspool", "pool", "-n", idle.namespace, f"--replicas={wanted}")
+    return wanted
+
+
+def wait_until_the_operator_acts(idle: Scratch, wanted: int) -> None:
+    """Wait until the pool's Deployment has that size."""
+    began = time.monotonic()
 
     def acted() -> None:
         if (found := replicas(idle)) != wanted:
@@ -76,6 +109,23 @@ def stopped(component: str) -> Iterator[None]:
         cluster_tool("start", component)
 
 
+@contextmanager
+def unable_to_renew(installation: Installation) -> Iterator[None]:
+    """The operator may do all it may do, except to write its Lease, within this context."""
+    rules = installation.cluster.get("role", "workslice-operator", SYSTEM)["rules"]
+    fewer = [rule for rule in rules if "leases" not in rule["resources"]]
+    assert fewer != rules
+    installation.cluster.patch("role", "workslice-operator", SYSTEM, {"rules": fewer})
+    try:
+        yield
+    finally:
+        installation.cluster.patch("role", "workslice-operator", SYSTEM, {"rules": rules})
+
+
+def questions(pools: Installation) -> Load:
+    return Load(pools.client(), MODEL, in_flight=2, most=2, max_tokens=32)
+
+
 def answers_for(load: Load, seconds: float) -> None:
     """Return after that many seconds, once another answer has come."""
     began, seen = time.monotonic(), len(load.answers)
@@ -90,18 +140,71 @@ def answers_for(load: Load, seconds: float) -> None:
 
 @pytest.mark.parametrize(
     ("component", "seconds"),
-    [("kube-apiserver", 60), ("etcd", 15)],
-    ids=["the API server for a minute", "etcd"],
+    [("kube-apiserver", 60), ("etcd", 15), ("kube-apiserver", 180)],
+    ids=["the API server for a minute", "etcd", "the API server for three minutes"],
 )
 def test_requests_are_answered_during_an_outage_and_the_operator_acts_right_after_it(
     pools: Installation, idle: Scratch, component: str, seconds: float
 ) -> None:
-    uid = operator_pod(pools)
-    before = operator_process(uid)
-    with Load(pools.client(), MODEL, in_flight=2, most=2, max_tokens=32) as load:
+    pod = operator_pod(pools)
+    before = process_of(pod)
+    with questions(pools) as load:
         with stopped(component):
             answers_for(load, seconds)
-        wait_until_the_operator_acts(idle)
+            assert not leads(pod), "its Lease has run out: another operator may act"
+        wait_until_the_operator_acts(idle, change_the_size(idle))
         answers_for(load, 3)
     assert load.failures == []
-    assert operator_process(uid) == before, "it waited and did not start anew"
+    assert process_of(pod) == before, "it waited and did not start anew"
+    assert leads(pod)
+
+
+def test_an_operator_that_starts_during_an_outage_waits_for_the_api_and_then_acts(
+    pools: Installation, idle: Scratch
+) -> None:
+    pod = fresh_operator_pod(pools)
+    killed = process_of(pod)
+    with questions(pools) as load:
+        with stopped("kube-apiserver"):
+            killed.signal(signal.SIGKILL)
+
+            def another() -> host_processes.Process:
+                if (found := process_of(pod)) == killed:
+                    raise NotYet("the old process is there")
+                return found
+
+            started = wait_until("the kubelet to start the operator again", another, seconds=20, every=0.3)
+            # Longer than its liveness probe would bear, and than kopf's own patience with an API.
+            answers_for(load, 90)
+            said = httpx.get(f"http://{pod['status']['podIP']}:{OPERATOR_METRICS_PORT}/readyz", trust_env=False)
+            assert said.status_code == 503
+            assert "the Kubernetes API or the CRDs are not there yet" in said.text
+        wait_until_the_operator_acts(idle, change_the_size(idle))
+    assert load.failures == []
+    assert process_of(pod) == started, "it waited and did not crash"
+
+    def told() -> None:
+        (status,) = operator_pod(pools)["status"]["containerStatuses"]
+        if status["restartCount"] != 1:
+            raise NotYet(f"{status['restartCount']} restarts")
+
+    wait_until("the kubelet to tell of the one restart", told, seconds=60)
+
+
+def test_an_operator_that_cannot_renew_its_lease_does_nothing_until_it_can(pools: Installation, idle: Scratch) -> None:
+    pod = operator_pod(pools)
+    before, size = process_of(pod), replicas(idle)
+    with questions(pools) as load:
+        with unable_to_renew(pools):
+
+            def stopped_leading() -> None:
+                if leads(pod):
+                    raise NotYet("it leads")
+
+            wait_until("the operator to stop leading", stopped_leading, seconds=LEASE_SECONDS, every=0.3)
+            wanted = change_the_size(idle)
+            answers_for(load, LEASE_SECONDS)
+            assert replicas(idle) == size
+        wait_until_the_operator_acts(idle, wanted)
+    assert load.failures == []
+    assert process_of(pod) == before, "it waited and did not start anew"
