@@ -110,7 +110,9 @@ def application(engine: Engine, settings: Settings) -> ASGIApp:
         app = _TrackLoad(app, generation)
     if settings.tells_request_id:
         app = _TellRequestId(app)
-    return _Authenticate(app, settings.api_keys) if settings.api_keys else app
+    if settings.api_keys:
+        app = _Authenticate(app, settings.api_keys)
+    return _AnswerWhileDraining(app)
 
 
 def _route(path: str, endpoint: Callable[[Request], Awaitable[Response]], *methods: str) -> Route:
@@ -122,12 +124,26 @@ def _route(path: str, endpoint: Callable[[Request], Awaitable[Response]], *metho
 
 def _refuse_while_draining(engine: Engine) -> None:
     if engine.draining:
-        raise errors.broken(errors.DRAINING)
+        raise errors.Draining
 
 
 async def _framework_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     return JSONResponse({"detail": error.detail}, status_code=error.status_code, headers=error.headers)
+
+
+class _AnswerWhileDraining:
+    """Answers, around all other layers, what none of them expects."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await self._app(scope, receive, send)
+        except errors.Draining as error:
+            broken = errors.broken(str(error))
+            await JSONResponse(broken.body, status_code=broken.status)(scope, receive, send)
 
 
 class _Authenticate:

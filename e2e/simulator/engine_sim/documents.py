@@ -15,9 +15,8 @@ def usage(prompt_tokens: int, completion_tokens: int) -> Document:
     }
 
 
-def whole_usage(prompt_tokens: int, completion_tokens: int, cached_tokens: int | None) -> Document:
-    """Tokens of a request, as whole answers have them; `cached_tokens` is None unless the server tells of it."""
-    details = None if cached_tokens is None else prompt_details(cached_tokens)
+def whole_usage(prompt_tokens: int, completion_tokens: int, details: Document | None) -> Document:
+    """Tokens of a request, as whole answers have them; `details` are there when the server tells of its cache."""
     return {
         **usage(prompt_tokens, completion_tokens),
         "prompt_tokens_details": details,
@@ -25,9 +24,9 @@ def whole_usage(prompt_tokens: int, completion_tokens: int, cached_tokens: int |
     }
 
 
-def prompt_details(cached_tokens: int) -> Document:
-    """Where a prompt's tokens came from."""
-    return {"cached_tokens": cached_tokens, "created_cache_tokens": None, "multimodal_tokens": None}
+def prompt_details(cached_tokens: int, created_tokens: int | None) -> Document:
+    """Where a prompt's tokens came from: the cache, which then has `created_tokens` more (told of chats only)."""
+    return {"cached_tokens": cached_tokens, "created_cache_tokens": created_tokens, "multimodal_tokens": None}
 
 
 def chat_completion(head: Document, choices: Sequence[Document], used: Document) -> Document:

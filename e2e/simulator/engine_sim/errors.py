@@ -5,7 +5,6 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-DRAINING: Final = "cannot schedule new futures after shutdown"
 CORE_DIED: Final = "EngineCore encountered an issue. See stack trace (above) for the root cause."
 TOO_MANY_REQUESTS: Final = (
     "The engine is currently busy and cannot accept new requests. Please try again later or on a different instance."
@@ -33,6 +32,13 @@ class EngineError(Exception):
         """The answer's body."""
         error = {"message": str(self), "type": self.kind, "param": self.param, "code": self.status}
         return {"error": error}
+
+
+class Draining(Exception):
+    """A request that comes while the engine shuts down. vLLM does not expect it: its answer has no headers but the server's own."""
+
+    def __init__(self) -> None:
+        super().__init__("cannot schedule new futures after shutdown")
 
 
 def bad_request(message: str, param: str | None = None, value: object = None) -> EngineError:
@@ -83,11 +89,6 @@ def bad_json(position: int, reason: str) -> EngineError:
 def no_body() -> EngineError:
     """A request without a body."""
     return _invalid([{"type": "missing", "loc": ("body",), "msg": "Field required", "input": None}])
-
-
-def unreadable() -> EngineError:
-    """A body that is not UTF-8."""
-    return EngineError(HTTPStatus.BAD_REQUEST, HTTPStatus.BAD_REQUEST.phrase, "There was an error parsing the body")
 
 
 def invalid(error: ValidationError) -> EngineError:

@@ -4,12 +4,14 @@ import asyncio
 import itertools
 import json
 import random
+import secrets
 import time
 import uuid
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
@@ -28,7 +30,7 @@ _GONE = Response(status_code=499)
 
 
 async def read(request: Request, kind: type[Asked]) -> Asked:
-    """The request's body. Raises EngineError with status 400."""
+    """The request's body. Raises EngineError with status 400, and HTTPException when it is not UTF-8."""
     body = await request.body()
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise errors.not_json()
@@ -39,7 +41,7 @@ async def read(request: Request, kind: type[Asked]) -> Asked:
     except json.JSONDecodeError as error:
         raise errors.bad_json(error.pos, error.msg) from error
     except UnicodeDecodeError as error:
-        raise errors.unreadable() from error
+        raise HTTPException(400, "There was an error parsing the body") from error
     except ValidationError as error:
         raise errors.invalid(error) from error
 
@@ -87,7 +89,7 @@ class Generation:
         self._engine.check_admission(asked.choices)
         prompts.check_output_limit(asked, self._settings.context)
         if self._engine.draining:
-            raise errors.broken(errors.DRAINING)
+            raise errors.Draining
         return self._engine.ask(
             prompts.sequences(
                 asked,
@@ -101,7 +103,7 @@ class Generation:
         )
 
     def _head(self, request: Request, asked: ChatRequest | CompletionRequest, prefix: str) -> Document:
-        name = request.headers.get("x-request-id") or asked.request_id or uuid.uuid4().hex
+        name = request.headers.get("x-request-id") or asked.request_id or secrets.token_hex(8)
         return {
             "id": f"{prefix}-{name}",
             "created": int(time.time()),
@@ -109,12 +111,12 @@ class Generation:
             "system_fingerprint": self._fingerprint,
         }
 
-    def _stream_options(self, asked: ChatRequest | CompletionRequest) -> dict[str, bool]:
+    def _stream_options(self, asked: ChatRequest | CompletionRequest) -> dict[str, Any]:
         forced = self._settings.forces_usage
         return {
             "with_usage": forced or asked.wants_usage,
             "continuous": forced or asked.wants_continuous_usage,
-            "tells_cached": self._settings.tells_cached_tokens,
+            "details": self._details_of_chat if isinstance(asked, ChatRequest) else self._details,
         }
 
     def _stream(self, answer: Answer, events: Events) -> Response:
@@ -139,7 +141,7 @@ class Generation:
             documents.chat_choice(index, text, sequence.finish_reason or "stop")
             for index, (text, sequence) in enumerate(zip(texts, answer.sequences, strict=True))
         ]
-        return documents.chat_completion(head, choices, self._usage(answer, 1))
+        return documents.chat_completion(head, choices, _usage(answer, 1, self._details_of_chat(answer)))
 
     async def _whole_text(self, answer: Answer, head: Document, asked: CompletionRequest) -> Document:
         texts = await _texts(answer)
@@ -149,14 +151,22 @@ class Generation:
             documents.text_choice(index, text, sequence.finish_reason or "stop")
             for index, (text, sequence) in enumerate(zip(texts, answer.sequences, strict=True))
         ]
-        return documents.text_completion(head, choices, self._usage(answer, len(answer.sequences) // asked.choices))
+        count = len(answer.sequences) // asked.choices
+        return documents.text_completion(head, choices, _usage(answer, count, self._details(answer)))
 
-    def _usage(self, answer: Answer, prompt_count: int) -> Document:
-        step = len(answer.sequences) // prompt_count
-        prompt_tokens = sum(len(sequence.prompt) for sequence in answer.sequences[::step])
-        generated = sum(len(sequence.output) for sequence in answer.sequences)
-        cached = answer.sequences[0].cached_tokens if self._settings.tells_cached_tokens else None
-        return documents.whole_usage(prompt_tokens, generated, cached)
+    def _details(self, answer: Answer) -> Document | None:
+        """What the server tells of the cache, if it does."""
+        cached = answer.sequences[0].cached_tokens or 0
+        return documents.prompt_details(cached, None) if self._settings.tells_cached_tokens else None
+
+    def _details_of_chat(self, answer: Answer) -> Document | None:
+        """The same for a chat, where vLLM also tells of the blocks that the cache has from it."""
+        details = self._details(answer)
+        if details is None:
+            return None
+        block = self._settings.limits.block_size
+        full = len(answer.sequences[0].prompt) // block * block
+        return {**details, "created_cache_tokens": max(0, full - details["cached_tokens"])}
 
 
 class _Stream(StreamingResponse):
@@ -171,6 +181,12 @@ class _Stream(StreamingResponse):
             await super().__call__(scope, receive, send)
         finally:
             self._finally_do()
+
+
+def _usage(answer: Answer, prompts: int, details: Document | None) -> Document:
+    answers = len(answer.sequences) // prompts
+    prompt_tokens = sum(len(sequence.prompt) for sequence in answer.sequences[::answers])
+    return documents.whole_usage(prompt_tokens, sum(len(sequence.output) for sequence in answer.sequences), details)
 
 
 async def _texts(answer: Answer) -> list[str]:

@@ -25,6 +25,8 @@ def chat_prompt(request: ChatRequest, settings: Settings) -> list[int]:
     """The prompt of a chat. Raises EngineError with status 400."""
     if request.tool_choice not in (None, "none") and not settings.parses_tools:
         raise bad_request('"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set')
+    if not all(message.is_text for message in request.messages):
+        raise bad_request(f"{settings.served_names[0]} is not a multimodal model")
     tools = request.tools if request.tool_choice != "none" else None
     return conversation(request.messages, tools, opens_answer=request.add_generation_prompt)
 

@@ -85,8 +85,8 @@ class _Generation(_Fields):
         return 1 if self.n is None else self.n
 
 
-class TextPart(_Fields):
-    """A part of a message; only text is known to a model that reads text."""
+class Part(_Fields):
+    """A part of a message."""
 
     type: str
     text: str = ""
@@ -96,18 +96,17 @@ class Message(_Fields):
     """One message of a conversation."""
 
     role: str
-    content: str | list[TextPart] | None = None
+    content: str | list[Part] | None = None
 
     @property
     def text(self) -> str:
-        """Its text. Raises EngineError for a part that is not text."""
-        if not isinstance(self.content, list):
-            return self.content or ""
-        for part in self.content:
-            if part.type not in ("text", "input_text"):
-                kind = part.type.removesuffix("_url").removeprefix("input_")
-                raise bad_request(f"At most 0 {kind}(s) may be provided in one prompt.")
-        return "\n".join(part.text for part in self.content)
+        """Its text."""
+        return "\n".join(part.text for part in self.content) if isinstance(self.content, list) else self.content or ""
+
+    @property
+    def is_text(self) -> bool:
+        """Whether it has nothing but text."""
+        return not isinstance(self.content, list) or all(part.type in ("text", "input_text") for part in self.content)
 
 
 class ChatRequest(_Generation):
@@ -196,7 +195,7 @@ def check_sampling(request: _Generation, max_tokens: int) -> None:
 
     Raises EngineError with status 400.
     """
-    _check(request.choices >= 1, f"n must be at least 1, got {request.choices}.", "n", request.choices)
+    _check(request.choices >= 1, f"n must be at least 1, got {request.choices}.")
     for name in ("presence_penalty", "frequency_penalty"):
         value = getattr(request, name)
         _check(value is None or -2 <= value <= 2, f"{name} must be in [-2, 2], got {value}.")

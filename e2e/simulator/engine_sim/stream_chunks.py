@@ -1,6 +1,6 @@
 """The chunks of a streamed answer, with the fields that vLLM gives each. Pure."""
 
-from engine_sim.documents import Document, prompt_details, usage
+from engine_sim.documents import Document, usage
 
 
 def chat_opening(head: Document, index: int) -> Document:
@@ -23,9 +23,9 @@ def chat_chunk(head: Document, index: int, text: str, finish_reason: str | None)
     return _chat(head, [choice])
 
 
-def chat_usage(head: Document, prompt_tokens: int, completion_tokens: int, cached_tokens: int | None) -> Document:
+def chat_usage(head: Document, prompt_tokens: int, completion_tokens: int, details: Document | None) -> Document:
     """The chunk behind the last one."""
-    used = _final_usage(prompt_tokens, completion_tokens, cached_tokens)
+    used = _final_usage(prompt_tokens, completion_tokens, details)
     return {**_chat(head, []), "usage": used, "system_fingerprint": head["system_fingerprint"]}
 
 
@@ -43,9 +43,9 @@ def text_chunk(head: Document, index: int, text: str, finish_reason: str | None)
     return _text(head, [choice])
 
 
-def text_usage(head: Document, prompt_tokens: int, completion_tokens: int, cached_tokens: int | None) -> Document:
+def text_usage(head: Document, prompt_tokens: int, completion_tokens: int, details: Document | None) -> Document:
     """The chunk behind the last one."""
-    used = _final_usage(prompt_tokens, completion_tokens, cached_tokens)
+    used = _final_usage(prompt_tokens, completion_tokens, details)
     return {**_text(head, []), "usage": used, "system_fingerprint": head["system_fingerprint"]}
 
 
@@ -54,10 +54,10 @@ def chat_usage_so_far(prompt_tokens: int, completion_tokens: int) -> Document:
     return {**usage(prompt_tokens, completion_tokens), "completion_tokens_details": None}
 
 
-def _final_usage(prompt_tokens: int, completion_tokens: int, cached_tokens: int | None) -> Document:
+def _final_usage(prompt_tokens: int, completion_tokens: int, details: Document | None) -> Document:
     used = usage(prompt_tokens, completion_tokens)
-    if cached_tokens is not None:
-        used["prompt_tokens_details"] = {k: v for k, v in prompt_details(cached_tokens).items() if v is not None}
+    if details is not None:
+        used["prompt_tokens_details"] = {name: value for name, value in details.items() if value is not None}
     return used
 
 

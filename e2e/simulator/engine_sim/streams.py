@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 
 import orjson
 
@@ -14,10 +14,12 @@ from engine_sim.errors import EngineError
 from engine_sim.tokens import decode
 
 Events = AsyncGenerator[str, None]
+Details = Callable[[Answer], Document | None]
+"""What the server tells of its cache, once the answer has begun."""
 
 
 async def chat_events(
-    answer: Answer, head: Document, *, with_usage: bool, continuous: bool, tells_cached: bool
+    answer: Answer, head: Document, *, with_usage: bool, continuous: bool, details: Details
 ) -> Events:
     """The events of a chat completion."""
     said = [0] * len(answer.sequences)
@@ -40,14 +42,14 @@ async def chat_events(
                 chunk["usage"] = stream_chunks.chat_usage_so_far(prompt, said[piece.index])
             yield _event(chunk)
         if with_usage:
-            yield _event(stream_chunks.chat_usage(head, prompt, sum(said), _cached(answer, tells_cached)))
+            yield _event(stream_chunks.chat_usage(head, prompt, sum(said), details(answer)))
     except EngineError as error:
         yield _error(error)
     yield "data: [DONE]\n\n"
 
 
 async def text_events(
-    answer: Answer, head: Document, *, with_usage: bool, continuous: bool, tells_cached: bool, choices: int
+    answer: Answer, head: Document, *, with_usage: bool, continuous: bool, details: Details, choices: int
 ) -> Events:
     """The events of a text completion; `choices` answers belong to each prompt."""
     said = [0] * len(answer.sequences)
@@ -62,7 +64,7 @@ async def text_events(
             yield _event(chunk)
         if with_usage:
             prompts = sum(len(sequence.prompt) for sequence in answer.sequences[::choices])
-            yield _event(stream_chunks.text_usage(head, prompts, sum(said), _cached(answer, tells_cached)))
+            yield _event(stream_chunks.text_usage(head, prompts, sum(said), details(answer)))
     except EngineError as error:
         yield _error(error)
     yield "data: [DONE]\n\n"
@@ -88,10 +90,6 @@ async def kept_alive(events: Events, interval: float) -> Events:
         with contextlib.suppress(asyncio.CancelledError, StopAsyncIteration):
             await following
         await events.aclose()
-
-
-def _cached(answer: Answer, tells: bool) -> int | None:
-    return answer.sequences[0].cached_tokens if tells else None
 
 
 def _event(chunk: Document) -> str:
