@@ -31,6 +31,29 @@ def router_states(cluster: Cluster) -> dict[str, dict[str, Any]]:
     return states
 
 
+def in_rotation(cluster: Cluster, pool: str) -> set[str]:
+    """UIDs of the replicas of a pool (namespace/name) to which every router sends requests. Raises NotYet."""
+    rotations = []
+    for state in router_states(cluster).values():
+        replicas = state["pools"].get(pool, {"replicas": []})["replicas"]
+        rotations.append({r["uid"] for r in replicas if r["ready"] and not r["ejected"] and not r["draining"]})
+    return set.intersection(*rotations)
+
+
+def wait_until_running(cluster: Cluster, pool: str, count: int) -> None:
+    """Wait until the routers have that many requests of a pool (namespace/name) running.
+
+    A pool's status shows queue numbers every 30 s only, which a short stream may not last.
+    """
+
+    def runs() -> None:
+        running = sum(state["pools"].get(pool, {"running": 0})["running"] for state in router_states(cluster).values())
+        if running != count:
+            raise NotYet(f"running: {running}")
+
+    wait_until(f"{count} requests of {pool} to run", runs, seconds=60, every=0.2)
+
+
 def wait_until_accounts_are_zero(cluster: Cluster) -> None:
     """Wait until no router counts a request or a token as running or waiting, in any pool, on any replica."""
 
