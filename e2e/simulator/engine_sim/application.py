@@ -1,5 +1,6 @@
 """The HTTP surface of vLLM's OpenAI server."""
 
+import contextlib
 import hashlib
 import secrets
 import time
@@ -12,6 +13,7 @@ from pydantic import ValidationError
 from starlette.applications import Starlette
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -102,17 +104,18 @@ def application(engine: Engine, settings: Settings) -> ASGIApp:
     ]
     if settings.fault_route:
         routes.append(_route("/simulator/faults", faults, "GET", "PUT"))
-    app: ASGIApp = Starlette(
-        routes=routes, exception_handlers={EngineError: engine_error, HTTPException: _framework_error}
-    )
-    app = CORSMiddleware(CountRequests(app, lambda: routes), ("*",), ("*",), ("*",))
-    if settings.tracks_load:
-        app = _TrackLoad(app, generation)
+    layers = [
+        Middleware(CORSMiddleware, allow_origins=("*",), allow_methods=("*",), allow_headers=("*",)),
+        Middleware(CountRequests, routes=routes),
+    ]
     if settings.tells_request_id:
-        app = _TellRequestId(app)
+        layers.insert(0, Middleware(_TellRequestId))
     if settings.api_keys:
-        app = _Authenticate(app, settings.api_keys)
-    return _AnswerWhileDraining(app)
+        layers.insert(0, Middleware(_Authenticate, keys=settings.api_keys))
+    if settings.tracks_load:
+        layers.append(Middleware(_TrackLoad, generation=generation))
+    handlers = {EngineError: engine_error, HTTPException: _framework_error, Exception: _unexpected_error}
+    return _NotRaising(Starlette(routes=routes, middleware=layers, exception_handlers=handlers))
 
 
 def _route(path: str, endpoint: Callable[[Request], Awaitable[Response]], *methods: str) -> Route:
@@ -132,18 +135,21 @@ async def _framework_error(request: Request, error: Exception) -> Response:
     return JSONResponse({"detail": error.detail}, status_code=error.status_code, headers=error.headers)
 
 
-class _AnswerWhileDraining:
-    """Answers, around all other layers, what none of them expects."""
+async def _unexpected_error(request: Request, error: Exception) -> Response:
+    """Runs outside all layers, so that its answer has no headers of theirs, as vLLM's has not."""
+    broken = errors.broken(str(error))
+    return JSONResponse(broken.body, status_code=broken.status)
+
+
+class _NotRaising:
+    """Keeps from the log what the framework raises once more after it has answered."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
+        with contextlib.suppress(errors.Draining):
             await self._app(scope, receive, send)
-        except errors.Draining as error:
-            broken = errors.broken(str(error))
-            await JSONResponse(broken.body, status_code=broken.status)(scope, receive, send)
 
 
 class _Authenticate:

@@ -1,7 +1,6 @@
 """Counts HTTP requests under the names of the library that vLLM counts them with."""
 
 import time
-from collections.abc import Callable
 from typing import Final
 
 from prometheus_client import Counter, Histogram, Summary
@@ -15,7 +14,7 @@ _FINE: Final = (*(0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 1.5, 2, 2.5
 class CountRequests:
     """An ASGI layer around the application."""
 
-    def __init__(self, app: ASGIApp, routes: Callable[[], list[Route]]) -> None:
+    def __init__(self, app: ASGIApp, routes: list[Route]) -> None:
         self._app, self._routes = app, routes
         self._total = Counter("http_requests_total", "HTTP requests.", ("method", "status", "handler"))
         self._incoming = Summary("http_request_size_bytes", "Size of HTTP requests.", ("handler",))
@@ -52,7 +51,7 @@ class CountRequests:
             self._coarse.labels(scope["method"], handler).observe(took)
 
     def _handler(self, scope: Scope) -> str:
-        for route in self._routes():
+        for route in self._routes:
             if route.matches(scope)[0] is not Match.NONE:
                 return route.path
         return "none"
