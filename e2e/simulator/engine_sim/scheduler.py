@@ -236,7 +236,7 @@ def _least_important(state: State) -> Sequence:
 
 def _preempt(state: State, sequence: Sequence) -> None:
     _remove(state, sequence)
-    sequence.computed = sequence.noted = 0
+    sequence.computed = 0
     sequence.preemptions += 1
     add(state, sequence)
 
