@@ -27,7 +27,7 @@ from workslice_operator.render.engine_args import engine_args
 
 T = TypeVar("T")
 START_SECONDS = 240  # 30 on an idle machine; the engines are nice to others, and others may be busy
-_HOST = "127.0.0.1"
+HOST = "127.0.0.1"
 # What images/vllm/Dockerfile sets for the CPU.
 _CPU = {
     "HF_HUB_OFFLINE": "1",
@@ -50,7 +50,7 @@ class EngineProcess:
 
     @property
     def url(self) -> str:
-        return f"http://{_HOST}:{self.port}"
+        return f"http://{HOST}:{self.port}"
 
     def client(self, seconds: float = 60) -> httpx.Client:
         """A client of its own; close it."""
@@ -145,11 +145,11 @@ _ports = threading.Lock()
 
 def _start(command: list[str], log: Path, environment: dict[str, str]) -> EngineProcess:
     with _ports, socket.socket() as probe:
-        probe.bind((_HOST, 0))
+        probe.bind((HOST, 0))
         port = probe.getsockname()[1]
     with log.open("wb") as output:
         process = subprocess.Popen(
-            [*command, "--host", _HOST, "--port", str(port)],
+            [*command, "--host", HOST, "--port", str(port)],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,

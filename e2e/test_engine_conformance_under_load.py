@@ -3,6 +3,8 @@
 import json
 import os
 import signal
+import socket
+import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -16,12 +18,12 @@ import conforming_engines
 from conformance_cases import ANSWERED, TEXT, Case, ask, chat, text, told_headers
 from conforming_engines import BACKLOG, CONTEXT
 from engine_metrics_page import value, wait_for_value
-from engine_processes import EngineProcess, Pair
+from engine_processes import HOST, EngineProcess, Pair
 from engine_stream import Stream
 from json_shape import shape
 from raw_response import post_raw
 
-SECONDS = 6000
+SECONDS = 4000
 """Tokens of an answer that takes seconds."""
 
 
@@ -47,6 +49,47 @@ def test_a_prefix_is_cached_under_its_own_salt_only(engines: Pair) -> None:
         return found
 
     assert engines.both(hits) == ([False, True, False, False],) * 2
+
+
+def test_the_same_tokens_are_found_in_the_cache_and_counted_alike(engines: Pair) -> None:
+    names = ("prefix_cache_queries", "prefix_cache_hits", "prompt_tokens", "prompt_tokens_cached", "generation_tokens")
+
+    def twice(engine: EngineProcess) -> list[dict[str, float]]:
+        moved = []
+        for _ in range(2):
+            before = {name: value(engine, f"{name}_total") for name in names}
+            ask(engine, text("", prompt=list(range(100, 400)), max_tokens=5))
+            moved.append({name: value(engine, f"{name}_total") - before[name] for name in names})
+        return moved
+
+    simulated, real = engines.both(twice)
+    assert simulated == real
+    assert [once["prefix_cache_hits"] for once in real] == [0, 256]  # whole blocks of 128
+
+
+def test_a_running_prompt_holds_its_blocks_until_it_has_ended(engines: Pair) -> None:
+    def shares(engine: EngineProcess) -> tuple[bool, float]:
+        running = Stream(engine, prompt=list(range(500, 1000)), max_tokens=CONTEXT - 600)
+        assert running.started.wait(10)
+        used = value(engine, "kv_cache_usage_perc")
+        running.end()
+        wait_for_value(engine, "num_requests_running", 0)
+        return 0.1 < used < 0.6, value(engine, "kv_cache_usage_perc")
+
+    assert engines.both(shares) == ((True, 0),) * 2
+
+
+def test_an_idle_connection_is_closed_after_five_seconds(engines: Pair) -> None:
+    def idle(engine: EngineProcess) -> float:
+        with socket.create_connection((HOST, engine.port), timeout=10) as connection:
+            connection.sendall(f"GET /health HTTP/1.1\r\nHost: {HOST}\r\n\r\n".encode())
+            assert connection.recv(4096).startswith(b"HTTP/1.1 200 OK")
+            began = time.monotonic()
+            assert connection.recv(4096) == b""
+            return time.monotonic() - began
+
+    for seconds in engines.both(idle):
+        assert 4.5 < seconds < 6.5
 
 
 def test_when_kv_blocks_run_out_requests_are_preempted_and_all_of_them_end(engines: Pair) -> None:
