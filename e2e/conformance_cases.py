@@ -30,6 +30,14 @@ def text(what: str, **fields: Any) -> Case:
     return Case(what, TEXT, {"prompt": "What comes next?", "max_tokens": 4, "ignore_eos": True, **fields})
 
 
+JSON = {"content-type": "application/json"}
+BODY = b'{"messages": [{"role": "user", "content": "x"}], "max_tokens": 2}'
+CONVERSATION = [
+    {"role": "system", "content": "Be brief."},
+    *QUESTION,
+    {"role": "assistant", "content": None},
+    *QUESTION,
+]
 ANSWERED = [
     Case("health", "/health", method="GET"),
     Case("ping", "/ping", method="GET"),
@@ -52,9 +60,20 @@ ANSWERED = [
     text("several prompts", prompt=["One", "two"]),
     text("tokens as prompt", prompt=[65, 66, 67]),
     text("echo", echo=True),
+    text("nothing but the echo", echo=True, max_tokens=0),
+    chat("a message without content", messages=[{"role": "user"}]),
     text("max_tokens null", max_tokens=None),
+    text("several prompts of tokens", prompt=[[65, 66], [67]]),
+    text("stop strings", stop=["never said", "nor this"]),
+    chat("a conversation", messages=CONVERSATION),
+    chat("max_tokens as a string", max_tokens="3"),
+    chat("a priority in the header")._replace(headers={"x-vllm-priority": "-3"}),
+    chat("load in JSON")._replace(headers={"endpoint-load-metrics-format": "json"}),
+    chat("load in text")._replace(headers={"endpoint-load-metrics-format": "text"}),
+    chat("another origin")._replace(headers={"origin": "http://elsewhere"}),
+    Case("charset", CHAT, BODY, headers={"content-type": "Application/JSON; charset=utf-8"}),
+    Case("detokenize", "/detokenize", {"tokens": [65, 66]}),
 ]
-JSON = {"content-type": "application/json"}
 REFUSED = [
     Case("unknown path", "/nothing", method="GET"),
     Case("embeddings of a model that generates", "/v1/embeddings", {"input": "x"}),
@@ -91,11 +110,27 @@ REFUSED = [
     chat("tools without a parser", tools=[{"type": "function", "function": {"name": "f", "parameters": {}}}]),
     chat("no tools", tools=[]),
     chat("an image", messages=[{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:,"}}]}]),
+    chat("an empty conversation", messages=[]),
+    chat("an empty stop string", stop=""),
+    chat("five stop strings", stop=["a"] * 5),
+    chat("too many answers", n=20_000),
+    chat("unknown tool choice", tool_choice="x", tools=[{"type": "function", "function": {"name": "f"}}]),
+    chat("a tool choice without tools", tool_choice="auto"),
+    Case("not a number", CHAT, BODY.replace(b"2}", b'2, "temperature": NaN}'), headers=JSON),
+    Case("garbage behind the body", CHAT, BODY + b" x", headers=JSON),
+    Case("no content type", CHAT, BODY),
     chat("long prompt", messages=[{"role": "user", "content": "word " * 4 * CONTEXT}]),
     chat("long prompt as a stream", messages=[{"role": "user", "content": "word " * 4 * CONTEXT}], stream=True),
     text("empty prompt", prompt=""),
     text("no prompt", prompt=None),
     text("no prompts", prompt=[]),
+    text("a suffix", suffix="x"),
+    text("logit_bias of a wrong type", logit_bias="x"),
+    text("n null", n=None),
+    text("an empty prompt among others", prompt=["a", ""]),
+    text("prompt of a wrong type", prompt={"a": 1}),
+    Case("OPTIONS", CHAT, method="OPTIONS"),
+    Case("DELETE", CHAT, method="DELETE"),
     text("negative token", prompt=[-1]),
     text("long tokens", prompt=[65] * (CONTEXT + 5)),
     text("min_tokens above max_tokens", min_tokens=9),

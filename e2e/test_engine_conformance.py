@@ -58,6 +58,7 @@ STREAMS = {
     "chat": (CHAT, {"messages": QUESTION}),
     "chat of several answers": (CHAT, {"messages": QUESTION, "n": 2, "temperature": 1}),
     "text": (TEXT, {"prompt": "What comes next?"}),
+    "echo": (TEXT, {"prompt": "What comes next?", "echo": True}),
     "several prompts": (TEXT, {"prompt": ["One", "two"]}),
 }
 OPTIONS: dict[str, dict[str, Any]] = {

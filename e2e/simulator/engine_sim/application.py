@@ -105,7 +105,7 @@ def application(engine: Engine, settings: Settings) -> ASGIApp:
     if settings.fault_route:
         routes.append(_route("/simulator/faults", faults, "GET", "PUT"))
     layers = [
-        Middleware(CORSMiddleware, allow_origins=("*",), allow_methods=("*",), allow_headers=("*",)),
+        Middleware(CORSMiddleware, allow_methods=("*",), allow_headers=("*",)),  # from no origin, by default
         Middleware(CountRequests, routes=routes),
     ]
     if settings.tells_request_id:

@@ -1,9 +1,11 @@
 """The documents of vLLM's server: every field it has, in its order, those without a value too. Pure."""
 
+import json
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 Document = dict[str, Any]
+_LOAD_HEADER: Final = "endpoint-load-metrics"
 
 
 def usage(prompt_tokens: int, completion_tokens: int) -> Document:
@@ -100,6 +102,15 @@ def text_choice(index: int, text: str, finish_reason: str) -> Document:
         "prompt_token_ids": None,
         "routed_experts": None,
     }
+
+
+def load_report(load: dict[str, float], form: str) -> dict[str, str]:
+    """The header that reports an engine's load beside an answer, in the form asked for; nothing for another form."""
+    if form.lower() == "json":
+        return {_LOAD_HEADER: f"JSON {json.dumps({'named_metrics': load})}"}
+    if form.lower() == "text":
+        return {_LOAD_HEADER: "TEXT " + ", ".join(f"named_metrics.{name}={value}" for name, value in load.items())}
+    return {}
 
 
 def models(names: Sequence[str], root: str, context: int, created: int, permission_ids: Sequence[str]) -> Document:

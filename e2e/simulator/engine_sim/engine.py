@@ -114,6 +114,12 @@ class Engine:
         if not self.dead:
             self._note_load()
 
+    @property
+    def load(self) -> dict[str, float]:
+        """Requests that wait, and the share of the KV cache in use, under the names of load reports."""
+        state = self._state
+        return {"num_requests_waiting": float(len(state.waiting)), "kv_cache_usage_perc": state.pool.usage}
+
     def set_faults(self, faults: Faults) -> None:
         """Let other things go wrong from now on."""
         self.faults = faults

@@ -18,11 +18,8 @@ _MOST_REPORTED: Final = 10
 class EngineError(Exception):
     """A request that gets an error for an answer."""
 
-    def __init__(self, status: int, kind: str, message: str, param: str | None = None, value: object = None) -> None:
-        # vLLM puts the parameter behind the message of what it checks itself.
-        extras = [f"{name}={given}" for name, given in (("parameter", param), ("value", value)) if given is not None]
-        own = kind == "BadRequestError" and extras
-        super().__init__(f"{message} ({', '.join(extras)})" if own else message)
+    def __init__(self, status: int, kind: str, message: str, param: str | None = None) -> None:
+        super().__init__(message)
         self.status = status
         self.kind = kind
         self.param = param
@@ -42,8 +39,16 @@ class Draining(Exception):
 
 
 def bad_request(message: str, param: str | None = None, value: object = None) -> EngineError:
-    """A request that vLLM itself refuses."""
-    return EngineError(HTTPStatus.BAD_REQUEST, "BadRequestError", message, param, value)
+    """A request that vLLM itself refuses; it puts the parameter behind the message."""
+    extras = [f"{name}={given}" for name, given in (("parameter", param), ("value", value)) if given is not None]
+    whole = f"{message} ({', '.join(extras)})" if extras else message
+    return EngineError(HTTPStatus.BAD_REQUEST, "BadRequestError", whole, param)
+
+
+def no_suffix() -> EngineError:
+    """A request to fill a gap."""
+    message = "suffix is only supported for models with FIM completion rendering"
+    return EngineError(HTTPStatus.BAD_REQUEST, "BadRequestError", message, "suffix")
 
 
 def not_served(model: str, served: tuple[str, ...]) -> EngineError:

@@ -78,7 +78,7 @@ class Generation:
         head = self._head(request, asked, "cmpl")
         if asked.stream:
             options = self._stream_options(asked)
-            return self._stream(answer, text_events(answer, head, choices=asked.choices, **options))
+            return self._stream(answer, text_events(answer, head, asked, **options))
         return await self._whole(request, self._whole_text(answer, head, asked), answer)
 
     def _ask(
@@ -129,14 +129,18 @@ class Generation:
         gone = asyncio.ensure_future(_disconnected(request))
         try:
             await asyncio.wait((answering, gone), return_when=asyncio.FIRST_COMPLETED)
-            return JSONResponse(answering.result()) if answering.done() else _GONE
+            if not answering.done():
+                return _GONE
+            form = request.headers.get("endpoint-load-metrics-format", "")
+            return JSONResponse(answering.result(), headers=documents.load_report(self._engine.load, form))
         finally:
             answering.cancel()
             gone.cancel()
             self._engine.drop(answer)
 
     async def _whole_chat(self, answer: Answer, head: Document) -> Document:
-        texts = await _texts(answer)
+        await _finished(answer)
+        texts = [decode(sequence.output) for sequence in answer.sequences]
         choices = [
             documents.chat_choice(index, text, sequence.finish_reason or "stop")
             for index, (text, sequence) in enumerate(zip(texts, answer.sequences, strict=True))
@@ -144,9 +148,8 @@ class Generation:
         return documents.chat_completion(head, choices, _usage(answer, 1, self._details_of_chat(answer)))
 
     async def _whole_text(self, answer: Answer, head: Document, asked: CompletionRequest) -> Document:
-        texts = await _texts(answer)
-        if asked.echo:
-            texts = [decode(sequence.prompt) + text for sequence, text in zip(answer.sequences, texts, strict=True)]
+        await _finished(answer)
+        texts = [prompts.shown(asked, one.prompt, one.output, first=True) for one in answer.sequences]
         choices = [
             documents.text_choice(index, text, sequence.finish_reason or "stop")
             for index, (text, sequence) in enumerate(zip(texts, answer.sequences, strict=True))
@@ -189,10 +192,9 @@ def _usage(answer: Answer, prompts: int, details: Document | None) -> Document:
     return documents.whole_usage(prompt_tokens, sum(len(sequence.output) for sequence in answer.sequences), details)
 
 
-async def _texts(answer: Answer) -> list[str]:
+async def _finished(answer: Answer) -> None:
     async for _ in answer.pieces():
         pass
-    return [decode(sequence.output) for sequence in answer.sequences]
 
 
 async def _disconnected(request: Request) -> None:

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from engine_sim import generated_text
-from engine_sim.errors import bad_request, prompt_too_long
+from engine_sim.errors import bad_request, no_suffix, prompt_too_long
 from engine_sim.requests import ChatRequest, CompletionRequest, Message, check_sampling
 from engine_sim.scheduler import Sequence
 from engine_sim.settings import Settings
-from engine_sim.tokens import encode
+from engine_sim.tokens import decode, encode
 
 
 def conversation(messages: list[Message], tools: list[dict[str, Any]] | None, *, opens_answer: bool) -> list[int]:
@@ -25,6 +25,8 @@ def chat_prompt(request: ChatRequest, settings: Settings) -> list[int]:
     """The prompt of a chat. Raises EngineError with status 400."""
     if request.tool_choice not in (None, "none") and not settings.parses_tools:
         raise bad_request('"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set')
+    if not request.messages:
+        raise bad_request("Cannot apply chat template to an empty conversation. Provide at least one message.")
     if not all(message.is_text for message in request.messages):
         raise bad_request(f"{settings.served_names[0]} is not a multimodal model")
     tools = request.tools if request.tool_choice != "none" else None
@@ -32,7 +34,9 @@ def chat_prompt(request: ChatRequest, settings: Settings) -> list[int]:
 
 
 def text_prompts(request: CompletionRequest) -> list[list[int]]:
-    """The prompts of a text completion."""
+    """The prompts of a text completion. Raises EngineError with status 400."""
+    if request.suffix is not None:
+        raise no_suffix()
     return [encode(prompt) if isinstance(prompt, str) else prompt for prompt in request.prompts]
 
 
@@ -70,6 +74,8 @@ def sequences(
     """
     made = []
     wanted = output_limit(request)[1]
+    if isinstance(request, CompletionRequest) and request.only_echoes:
+        wanted = 1
     for prompt in prompts:
         if not prompt:
             raise bad_request("The decoder prompt cannot be empty")
@@ -98,6 +104,12 @@ def sequences(
                 )
             )
     return made
+
+
+def shown(request: CompletionRequest, prompt: list[int], tokens: list[int], *, first: bool) -> str:
+    """What a text completion shows of new tokens: behind the prompt, if it wants an echo and they are the first."""
+    text = "" if request.only_echoes else decode(tokens)
+    return decode(prompt) + text if request.echo and first else text
 
 
 def priority_of(request: ChatRequest | CompletionRequest, header: str | None) -> int:

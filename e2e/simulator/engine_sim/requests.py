@@ -1,14 +1,16 @@
 """What a request may say, in vLLM's words and with vLLM's limits; what it says beyond that is ignored, as vLLM does. Pure."""
 
+import math
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from engine_sim.errors import EngineError, bad_request
+from engine_sim.errors import bad_request
 
 _INTEGER = 2**63
 _SALT_LENGTH = 128
+_MOST_ANSWERS: Final = 16384
 _SALT_FORBIDS = frozenset("@/\\\0")
 
 Integer = Annotated[int, Field(ge=-_INTEGER, lt=_INTEGER)]
@@ -40,7 +42,8 @@ class _Generation(_Fields):
     presence_penalty: float | None = None
     frequency_penalty: float | None = None
     repetition_penalty: float | None = None
-    stop: str | list[str] | None = None
+    stop: str | Annotated[list[str], Field(max_length=4)] | None = None
+    logit_bias: dict[str, float] | None = None
     ignore_eos: bool = False
     min_tokens: int = 0
     priority: Integer = 0
@@ -91,12 +94,24 @@ class Part(_Fields):
     type: str
     text: str = ""
 
+    @model_validator(mode="after")
+    def _check_text(self) -> Self:
+        if self.type == "text" and "text" not in self.model_fields_set:
+            raise ValueError("a part of type text has no text")
+        return self
+
 
 class Message(_Fields):
     """One message of a conversation."""
 
     role: str
     content: str | list[Part] | None = None
+
+    @model_validator(mode="after")
+    def _check_content(self) -> Self:
+        if self.content is None and "content" in self.model_fields_set and self.role != "assistant":
+            raise ValueError("only an assistant may say nothing")
+        return self
 
     @property
     def text(self) -> str:
@@ -130,8 +145,16 @@ class ChatRequest(_Generation):
             )
         if fields.get("tools") and "tool_choice" not in fields:
             return {**fields, "tool_choice": "auto"}
-        if fields.get("tool_choice", "none") not in ("none", None) and not fields.get("tools"):
+        choice = fields.get("tool_choice", "none")
+        if choice in ("none", None):
+            return fields
+        if not fields.get("tools"):
             raise bad_request("When using `tool_choice`, `tools` must be set.", "tool_choice")
+        if choice not in ("auto", "required") and not isinstance(choice, Mapping):
+            raise bad_request(
+                f'Invalid value for `tool_choice`: {choice}! Only named tools, "none", "auto" or "required" are supported.',
+                "tool_choice",
+            )
         return fields
 
 
@@ -142,8 +165,10 @@ class CompletionRequest(_Generation):
     """A request for a text completion."""
 
     prompt: Tokens | list[Tokens] | str | list[str] | None = None
+    n: int = 1
     max_tokens: int | None = 16
     echo: bool | None = False
+    suffix: str | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -155,6 +180,11 @@ class CompletionRequest(_Generation):
         if "max_tokens" in fields and fields["max_tokens"] is None:
             return {name: value for name, value in fields.items() if name != "max_tokens"}
         return fields
+
+    @property
+    def only_echoes(self) -> bool:
+        """Nothing but the prompt is wanted back; vLLM makes one token all the same."""
+        return bool(self.echo) and self.max_tokens == 0
 
     @property
     def prompts(self) -> list[str] | list[list[int]]:
@@ -177,7 +207,7 @@ class TokenizeRequest(_Fields):
     return_token_strs: bool | None = False
 
     @model_validator(mode="after")
-    def _check_one_given(self) -> "TokenizeRequest":
+    def _check_one_given(self) -> Self:
         if self.prompt is None and self.messages is None:
             raise ValueError("prompt or messages must be given")
         return self
@@ -195,7 +225,13 @@ def check_sampling(request: _Generation, max_tokens: int) -> None:
 
     Raises EngineError with status 400.
     """
-    _check(request.choices >= 1, f"n must be at least 1, got {request.choices}.")
+    answers = request.choices
+    _check(answers >= 1, f"n must be at least 1, got {answers}.")
+    _check(
+        answers <= _MOST_ANSWERS,
+        f"n must be at most {_MOST_ANSWERS}, got {answers}. To increase this limit, set the VLLM_MAX_N_SEQUENCES environment "
+        "variable.",
+    )
     for name in ("presence_penalty", "frequency_penalty"):
         value = getattr(request, name)
         _check(value is None or -2 <= value <= 2, f"{name} must be in [-2, 2], got {value}.")
@@ -205,6 +241,8 @@ def check_sampling(request: _Generation, max_tokens: int) -> None:
     )
     temperature, top_p = request.temperature, request.top_p
     if temperature is not None:
+        finite = f"temperature must be a finite number, got {temperature}."
+        _check(math.isfinite(temperature), finite, "temperature", temperature)
         _check(temperature >= 0, f"temperature must be non-negative, got {temperature}.", "temperature", temperature)
         _check(temperature <= 2, f"temperature must be in [0, 2], got {temperature}.", "temperature", temperature)
     _check(top_p is None or 0 < top_p <= 1, f"top_p must be in (0, 1], got {top_p}.", "top_p", top_p)
@@ -215,10 +253,12 @@ def check_sampling(request: _Generation, max_tokens: int) -> None:
     least = request.min_tokens
     _check(least >= 0, f"min_tokens must be greater than or equal to 0, got {least}.")
     _check(least <= max_tokens, f"min_tokens must be less than or equal to max_tokens={max_tokens}, got {least}.")
+    stops = [request.stop] if isinstance(request.stop, str) else request.stop or []
+    _check(all(stops), "stop cannot contain an empty string.")
     if temperature is not None and temperature < 1e-5:
-        _check(request.choices == 1, f"n must be 1 when using greedy sampling, got {request.choices}.")
+        _check(answers == 1, f"n must be 1 when using greedy sampling, got {answers}.")
 
 
 def _check(holds: bool, message: str, param: str | None = None, value: object = None) -> None:
     if not holds:
-        raise EngineError(400, "BadRequestError", message, param, value)
+        raise bad_request(message, param, value)

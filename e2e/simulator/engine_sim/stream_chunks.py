@@ -29,15 +29,15 @@ def chat_usage(head: Document, prompt_tokens: int, completion_tokens: int, detai
     return {**_chat(head, []), "usage": used, "system_fingerprint": head["system_fingerprint"]}
 
 
-def text_chunk(head: Document, index: int, text: str, finish_reason: str | None) -> Document:
-    """A piece of a text completion."""
+def text_chunk(head: Document, index: int, text: str, finish_reason: str | None, echoed: list[int] | None) -> Document:
+    """A piece of a text completion; `echoed` are the tokens of the prompt, if it begins with them."""
     choice = {
         "index": index,
         "text": text,
         "logprobs": None,
         "finish_reason": finish_reason,
         "stop_reason": None,
-        "prompt_token_ids": None,
+        "prompt_token_ids": echoed,
         "token_ids": None,
     }
     return _text(head, [choice])

@@ -11,6 +11,8 @@ from engine_sim import stream_chunks
 from engine_sim.documents import Document, usage
 from engine_sim.engine import Answer
 from engine_sim.errors import EngineError
+from engine_sim.prompts import shown
+from engine_sim.requests import CompletionRequest
 from engine_sim.tokens import decode
 
 Events = AsyncGenerator[str, None]
@@ -49,21 +51,25 @@ async def chat_events(
 
 
 async def text_events(
-    answer: Answer, head: Document, *, with_usage: bool, continuous: bool, details: Details, choices: int
+    answer: Answer, head: Document, asked: CompletionRequest, *, with_usage: bool, continuous: bool, details: Details
 ) -> Events:
-    """The events of a text completion; `choices` answers belong to each prompt."""
+    """The events of a text completion."""
     said = [0] * len(answer.sequences)
     try:
         async for piece in answer.pieces():
+            prompt = answer.sequences[piece.index].prompt
+            first = not said[piece.index]
+            text = shown(asked, prompt, piece.tokens, first=first)
             said[piece.index] += len(piece.tokens)
-            chunk = stream_chunks.text_chunk(head, piece.index, decode(piece.tokens), piece.finish_reason)
+            echoed = prompt if asked.echo and first else None
+            chunk = stream_chunks.text_chunk(head, piece.index, text, piece.finish_reason, echoed)
             if piece.finish_reason is not None and not with_usage:
                 chunk["system_fingerprint"] = head["system_fingerprint"]
             if continuous:
-                chunk["usage"] = usage(len(answer.sequences[piece.index].prompt), said[piece.index])
+                chunk["usage"] = usage(len(prompt), said[piece.index])
             yield _event(chunk)
         if with_usage:
-            prompts = sum(len(sequence.prompt) for sequence in answer.sequences[::choices])
+            prompts = sum(len(sequence.prompt) for sequence in answer.sequences[:: asked.choices])
             yield _event(stream_chunks.text_usage(head, prompts, sum(said), details(answer)))
     except EngineError as error:
         yield _error(error)
