@@ -32,6 +32,8 @@ class _Ratio:
     """Tokens that an engine counts for each one by the weights."""
 
     mean: float
+    placed: float
+    """The mean with its margin."""
     variance: float = 0.0
     """Of an observation relative to the mean."""
     lessons: int = 0
@@ -43,7 +45,7 @@ class _Model:
     __slots__ = ("kinds", "media_tokens", "overall")
 
     def __init__(self) -> None:
-        self.overall = _Ratio(1.0)
+        self.overall = _Ratio(1.0, 1.0)
         self.kinds: dict[TextKind, _Ratio] = {}
         self.media_tokens = float(FIRST_MEDIA_TOKENS)
 
@@ -68,9 +70,7 @@ class Estimator:
     def placed_prompt_tokens(self, model: str, view: RequestView) -> int:
         """The same with a margin for the spread of this kind: what a pool should have room for."""
         known = self._models.get(model, self._unknown)
-        ratio = known.ratio(view.kind)
-        spread = min(_LARGEST_SPREAD, math.sqrt(ratio.variance))
-        return math.ceil(view.prompt_size * ratio.mean * (1 + _MARGIN * spread)) + _certain(known, view)
+        return math.ceil(view.prompt_size * known.ratio(view.kind).placed) + _certain(known, view)
 
     def ratio(self, model: str, kind: TextKind) -> float:
         """Tokens that the model's engines count for each one by the weights."""
@@ -94,7 +94,7 @@ class Estimator:
             weight = min(1.0, view.prompt_size / _WHOLE_LESSON)
             kind = known.kinds.get(view.kind)
             if kind is None:
-                kind = known.kinds[view.kind] = _Ratio(known.overall.mean)
+                kind = known.kinds[view.kind] = _Ratio(known.overall.mean, known.overall.placed)
             for ratio in (kind, known.overall):
                 _teach(ratio, observed, weight)
 
@@ -110,6 +110,7 @@ def _teach(ratio: _Ratio, observed: float, weight: float) -> None:
     if ratio.lessons >= _UNSURE:
         ratio.variance += rate * (error * error - ratio.variance)
     ratio.mean *= 1 + rate * error
+    ratio.placed = ratio.mean * (1 + _MARGIN * min(_LARGEST_SPREAD, math.sqrt(ratio.variance)))
     ratio.lessons += 1
 
 

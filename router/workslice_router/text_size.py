@@ -7,9 +7,8 @@ them is learned from its engines, for each kind on its own.
 
 import string
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import IntEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 
 class TextKind(IntEnum):
@@ -30,8 +29,7 @@ class TextKind(IntEnum):
     """Descriptions of functions, which every model's template prints in its own way; who knows what texts are for decides it."""
 
 
-@dataclass(frozen=True, slots=True)
-class TextSize:
+class TextSize(NamedTuple):
     """What the counts say of a text."""
 
     tokens: float
@@ -90,8 +88,11 @@ def text_size(texts: Sequence[str]) -> TextSize:
 
 
 def _size(text: str) -> TextSize:
-    raw = text.encode("utf-8", "surrogatepass")
-    plain = raw if text.isascii() else raw.translate(None, _NOT_ASCII)
+    if text.isascii():
+        plain = raw = text.encode()
+    else:
+        raw = text.encode("utf-8", "surrogatepass")
+        plain = raw.translate(None, _NOT_ASCII)
     upper_and_rest = plain.translate(None, _LOWER)
     rest = upper_and_rest.translate(None, _UPPER)
     lower, upper = len(plain) - len(upper_and_rest), len(upper_and_rest) - len(rest)
@@ -103,21 +104,24 @@ def _size(text: str) -> TextSize:
         + upper * _PER_UPPER
         + digits * _PER_DIGIT
         + spaces * _PER_SPACE
-        + _pairs_of_spaces(plain) * _PER_PAIR_OF_SPACES
         + newlines * _PER_NEWLINE
         + signs * _PER_SIGN
     )
     words = lower + upper + digits
     visible = words + signs
+    kind = TextKind.PROSE
+    if signs >= _CODE_SIGNS * visible:  # prose is not indented
+        tokens += _pairs_of_spaces(plain) * _PER_PAIR_OF_SPACES
+        kind = TextKind.DATA if rest.count(b'"') > _DATA_QUOTES * visible else TextKind.CODE
     if plain is raw:
-        return TextSize(tokens, words // _LONGEST_TOKEN, _kind(rest, signs, visible))
+        return TextSize(tokens, words // _LONGEST_TOKEN, kind)
     high, foreign = len(raw) - len(plain), len(text) - len(plain)
     three = max(0, high - 2 * foreign)  # exact but for characters of four bytes, which count as two of three
     two = max(0, foreign - three)
     tokens += two * _PER_TWO_BYTES + three * _PER_THREE_BYTES
     least = (words + two) // _LONGEST_TOKEN + three // 4
     if foreign < _FOREIGN * (visible + foreign):
-        return TextSize(tokens, least, _kind(rest, signs, visible))
+        return TextSize(tokens, least, kind)
     return TextSize(tokens, least, _script(raw, two, three))
 
 
@@ -125,12 +129,6 @@ def _pairs_of_spaces(plain: bytes) -> int:
     """About how many there are, from two quarters of the text: looking for two bytes costs more than all the rest."""
     eighth = len(plain) // 8
     return 2 * (plain.count(b"  ", eighth, 3 * eighth) + plain.count(b"  ", 5 * eighth, 7 * eighth))
-
-
-def _kind(rest: bytes, signs: int, visible: int) -> TextKind:
-    if signs < _CODE_SIGNS * visible:
-        return TextKind.PROSE
-    return TextKind.DATA if rest.count(b'"') > _DATA_QUOTES * visible else TextKind.CODE
 
 
 def _script(raw: bytes, two: int, three: int) -> TextKind:
