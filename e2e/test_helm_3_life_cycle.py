@@ -51,6 +51,7 @@ def wait_for_an_answer(pools: Installation) -> None:
 
 
 def test_helm_3_does_what_helm_4_does_and_engines_run_on(pools: Installation, helm_3: Cluster) -> None:
+    assert helm_3.helm("version", "--short").startswith("v3.17.")
     before = engines(helm_3)
     helm_3.helm("uninstall", RELEASE, "--namespace", NAMESPACE, "--wait", "--timeout", "3m")
     assert [helm_3.get("crd", name)["metadata"]["name"] for name in CRDS] == list(CRDS)
@@ -58,7 +59,6 @@ def test_helm_3_does_what_helm_4_does_and_engines_run_on(pools: Installation, he
     helm_install(helm_3, pools.images, "--set=router.defaultOutputTokens=300")
     assert "--default-output-tokens=300" in router_arguments(helm_3)
     wait_for_an_answer(pools)
-    assert router(helm_3)["metadata"]["managedFields"][0]["manager"] == "helm"
 
     helm_install(helm_3, pools.images, "--set=router.defaultOutputTokens=400")
     assert "--default-output-tokens=400" in router_arguments(helm_3)
