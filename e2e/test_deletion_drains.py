@@ -1,15 +1,15 @@
 """Deleting a pool, or its whole namespace, lets running requests finish within drain.timeout and leaves nothing behind."""
 
-import threading
 import time
-from concurrent.futures import Future, ThreadPoolExecutor
 
 import openai
 import pytest
-from demo.question import Answer, ask
+from demo.question import ask
 from demo.waiting import NotYet, wait_until
 
 from installed import Installation
+from long_streams import LongStreams
+from router_accounts import wait_until_running
 from scratch import Scratch
 
 DRAIN_SECONDS = 60
@@ -28,36 +28,11 @@ def two_pools(module_scratch: Scratch) -> Scratch:
     return module_scratch
 
 
-class LongStreams:
-    """Several streamed answers that run while something is deleted."""
-
-    def __init__(self, pools: Installation, model: str) -> None:
-        self._workers = ThreadPoolExecutor(STREAMS)
-        self._pools, self._model = pools, model
-        self._results: list[Future[Answer]] = [self._workers.submit(self._one, n) for n in range(STREAMS)]
-
-    def _one(self, number: int) -> Answer:
-        options = {"extra_body": {"ignore_eos": True}}
-        return ask(self._pools.client(), self._model, f"Count {number}", stream=True, max_tokens=TOKENS, **options)
-
-    def running(self) -> int:
-        """How many have not ended."""
-        return sum(not result.done() for result in self._results)
-
-    def answers(self) -> list[Answer]:
-        """All answers, when they have ended."""
-        return [result.result(timeout=DRAIN_SECONDS + 60) for result in self._results]
-
-
-def streams_that_run(pools: Installation, model: str) -> LongStreams:
-    streams = LongStreams(pools, model)
-    threading.Event().wait(1.0)  # long enough for all of them to have tokens, far shorter than the answers
+def streams_that_run(pools: Installation, two_pools: Scratch, pool: str) -> LongStreams:
+    streams = LongStreams(pools.client(), f"drain-{pool}", count=STREAMS, tokens=TOKENS)
+    wait_until_running(pools.cluster, f"{two_pools.namespace}/{pool}", STREAMS)
     assert streams.running() == STREAMS
     return streams
-
-
-def all_complete(answers: list[Answer]) -> bool:
-    return [(a.completion_tokens, a.finish_reason) for a in answers] == [(TOKENS, "length")] * STREAMS
 
 
 def children_of(scratch: Scratch, pool: str) -> list[str]:
@@ -71,11 +46,11 @@ def children_of(scratch: Scratch, pool: str) -> list[str]:
 def test_deleting_a_pool_lets_its_requests_finish_and_takes_its_children(
     pools: Installation, two_pools: Scratch
 ) -> None:
-    streams = streams_that_run(pools, "drain-first")
+    streams = streams_that_run(pools, two_pools, "first")
     deleted = time.monotonic()
     two_pools.cluster.kubectl("delete", "wspool", "first", "-n", two_pools.namespace, "--timeout=20s")
     assert streams.running() > 0, "the answers were too short for this test: raise TOKENS"
-    assert all_complete(streams.answers())
+    assert streams.complete(streams.answers(DRAIN_SECONDS + 60))
 
     def gone() -> None:
         if left := children_of(two_pools, "first"):
@@ -90,9 +65,9 @@ def test_deleting_a_pool_lets_its_requests_finish_and_takes_its_children(
 def test_deleting_a_namespace_lets_its_requests_finish_and_nothing_hangs(
     pools: Installation, two_pools: Scratch
 ) -> None:
-    streams = streams_that_run(pools, "drain-second")
+    streams = streams_that_run(pools, two_pools, "second")
     two_pools.cluster.kubectl("delete", "namespace", two_pools.namespace, "--wait=false")
-    assert all_complete(streams.answers())
+    assert streams.complete(streams.answers(DRAIN_SECONDS + 60))
 
     def gone() -> None:
         if two_pools.cluster.find("namespace", two_pools.namespace):
