@@ -101,3 +101,16 @@ def test_a_pod_setting_that_pod_security_refuses_reaches_the_condition(scratch: 
     message = scratch.wait_for("EnginesReady", "False", "PodsRefused")
     assert "PodSecurity" in message
     assert manifests.NO_SUCH_SLICE not in message
+
+
+def test_a_size_that_is_set_where_demand_decides_is_answered_with_what_to_set_instead(scratch: Scratch) -> None:
+    scratch.profile()
+    scratch.pool(scaling={"mode": "QueueDepth", "maxReplicas": 2})
+    scratch.wait_for("SlicesGranted", "False", "NoFreeSlice")
+    assert "ReplicasNotUsed" not in scratch.events()
+    scratch.cluster.kubectl("scale", "wspool", "pool", "-n", scratch.namespace, "--replicas=5")
+    scratch.wait_for_events(
+        "ReplicasNotUsed: spec.replicas (5, as kubectl scale sets it) is not used in mode QueueDepth"
+    )
+    found = condition(scratch.cluster.get("wspool", "pool", scratch.namespace), "Scaling")
+    assert "set scaling.minReplicas and scaling.maxReplicas" in found["message"]
