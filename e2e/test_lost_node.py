@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from demo.installation import cluster_tool, provide_images
+from demo.installation import cluster_tool
 from demo.load import Load
 from demo.pool_state import condition
 from demo.waiting import NotYet, wait_until
@@ -28,9 +28,8 @@ OUT_SECONDS = 10
 
 @pytest.fixture(scope="module")
 def spare_node(installation: Installation) -> Iterator[str]:
-    """A second node with slices of its own; it goes with the tests."""
+    """A second node with slices of its own and the images of the first; it goes with the tests."""
     cluster_tool("node", "add", NODE)
-    provide_images(installation.cluster)  # it has none yet
     yield NODE
     cluster_tool("node", "remove", NODE)
 
