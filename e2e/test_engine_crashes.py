@@ -1,20 +1,19 @@
 """An engine dies or hangs: no client takes half an answer for a whole one, what had not begun goes elsewhere, the pool recovers."""
 
 import signal
-import threading
 import time
 from collections.abc import Iterator
 
 import pytest
+from demo.load import Load
 from demo.pool_state import condition
-from demo.question import Answer, ask
+from demo.question import ask
 from demo.waiting import NotYet, wait_until
-from openai import OpenAI, OpenAIError
 
 import host_processes
 import manifests
 from installed import Installation
-from router_accounts import router_states, wait_until_accounts_are_zero
+from router_accounts import in_rotation, wait_until_accounts_are_zero
 from scratch import Scratch
 from watched_stream import WatchedStream
 
@@ -22,6 +21,7 @@ pytestmark = pytest.mark.soak  # minutes of waiting on purpose: `make soak`
 
 MODEL = "crash"
 API_SERVER, ENGINE_CORE = "python /usr/local/bin/serve_on_cpu.py", "VLLM::EngineCore"
+LAST_WORD = "EngineCore encountered an issue"
 LONG_ANSWER = 8000
 WORKERS = 3
 
@@ -38,48 +38,14 @@ def pool(module_scratch: Scratch) -> Scratch:
 def settled(installation: Installation, pool: Scratch) -> Iterator[None]:
     """Before each test all replicas answer, after it all accounts are zero."""
     pool.wait_for("Ready", "True", "PoolReady", seconds=240)
-    wait_until("both replicas to be in rotation", lambda: in_rotation(installation, pool), seconds=60)
+    wait_until("both replicas to be in rotation", lambda: both_answer(installation, pool), seconds=60)
     yield
     wait_until_accounts_are_zero(installation.cluster)
 
 
-class Questions:
-    """A context in which short questions are always running, not streamed: nobody has seen a part of any answer."""
-
-    def __init__(self, client: OpenAI) -> None:
-        self.answers: list[Answer] = []
-        self.failures: list[str] = []
-        self._client = client
-        self._stop = threading.Event()
-        self._threads = [threading.Thread(target=self._work, args=(n,), daemon=True) for n in range(WORKERS)]
-
-    def __enter__(self) -> "Questions":
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        for thread in self._threads:
-            thread.join(timeout=120)
-
-    def _work(self, number: int) -> None:
-        while not self._stop.is_set():
-            try:
-                self.answers.append(ask(self._client, MODEL, f"Worker {number} asks", stream=False, max_tokens=24))
-            except OpenAIError as error:
-                self.failures.append(f"{type(error).__name__}: {error}")
-                self._stop.wait(0.5)
-
-    def wait_for_more(self, count: int) -> None:
-        """Wait until that many more answers are here."""
-        goal = len(self.answers) + count
-
-        def more() -> None:
-            if len(self.answers) < goal:
-                raise NotYet(f"{goal - len(self.answers)} of {count} are missing; failures: {self.failures}")
-
-        wait_until(f"{count} more answers", more, seconds=60, every=0.2)
+def questions_not_streamed(installation: Installation) -> Load:
+    """Short questions that are always running; nobody has seen a part of any answer."""
+    return Load(installation.client(), MODEL, in_flight=WORKERS, max_tokens=24, stream=False)
 
 
 def uids(pool: Scratch) -> set[str]:
@@ -90,23 +56,17 @@ def restarts(pool: Scratch) -> dict[str, int]:
     return {p["metadata"]["uid"]: p["status"]["containerStatuses"][0]["restartCount"] for p in pool.pods()}
 
 
-def ready_replicas(installation: Installation, pool: Scratch) -> set[str]:
-    """Replicas that every router has in rotation."""
-    states = router_states(installation.cluster).values()
-    rotations = []
-    for state in states:
-        replicas = state["pools"].get(f"{pool.namespace}/pool", {"replicas": []})["replicas"]
-        rotations.append({r["uid"] for r in replicas if r["ready"] and not r["ejected"] and not r["draining"]})
-    return set.intersection(*rotations)
-
-
-def in_rotation(installation: Installation, pool: Scratch) -> None:
+def both_answer(installation: Installation, pool: Scratch) -> None:
     # A replica comes back by a request that probes it.
     for number in range(2):
         ask(installation.client(), MODEL, f"Back? {number}", stream=False, max_tokens=1)
-    found = ready_replicas(installation, pool)
+    found = rotation(installation, pool)
     if found != uids(pool):
         raise NotYet(f"in rotation: {sorted(found)} of {sorted(uids(pool))}")
+
+
+def rotation(installation: Installation, pool: Scratch) -> set[str]:
+    return in_rotation(installation.cluster, f"{pool.namespace}/pool")
 
 
 def stream_on_each(installation: Installation, pool: Scratch) -> dict[str, WatchedStream]:
@@ -117,13 +77,6 @@ def stream_on_each(installation: Installation, pool: Scratch) -> dict[str, Watch
     return found
 
 
-def warnings(pool: Scratch) -> str:
-    """Reasons and messages of the pools' warning Events, one in a line."""
-    events = pool.cluster.objects("events", pool.namespace)
-    mine = [e for e in events if e["type"] == "Warning" and e["involvedObject"]["kind"] == "WorkspacePool"]
-    return "\n".join(f"{event['reason']}: {event['message']}" for event in mine)
-
-
 @pytest.mark.parametrize("part", [API_SERVER, ENGINE_CORE], ids=["API server", "EngineCore"])
 def test_a_killed_engine_costs_started_streams_alone_and_the_pool_recovers(
     installation: Installation, pool: Scratch, part: str
@@ -131,7 +84,7 @@ def test_a_killed_engine_costs_started_streams_alone_and_the_pool_recovers(
     victim = min(restarts(pool), key=lambda uid: restarts(pool)[uid])
     (name,) = [p["metadata"]["name"] for p in pool.pods() if p["metadata"]["uid"] == victim]
     streams = stream_on_each(installation, pool)
-    with Questions(installation.client()) as questions:
+    with questions_not_streamed(installation) as questions:
         questions.wait_for_more(6)
         assert streams[victim].running, "the answers are too short for this test"
         host_processes.one_of_pod(victim, part).signal(signal.SIGKILL)
@@ -141,16 +94,20 @@ def test_a_killed_engine_costs_started_streams_alone_and_the_pool_recovers(
         questions.wait_for_more(10)
         assert {answer.replica for answer in questions.answers[seen + WORKERS :]} == streams.keys()
     # What the core itself was running gets its last word, since it may have been what killed it; nothing else fails.
-    last_words = [one for one in questions.failures if part == ENGINE_CORE and "EngineCore encountered an issue" in one]
+    last_words = [one for one in questions.failures if part == ENGINE_CORE and LAST_WORD in one.error]
     assert questions.failures == last_words
     assert len(last_words) <= WORKERS
     assert [stream.ending() for stream in streams.values()] == ["done"]
     assert "1 of 2 replicas ready" in said
-    died = f"{name} ended with exit code" if part == API_SERVER else f"the EngineCore process of {name} was killed or crashed"
+    died = (
+        f"{name} ended with exit code"
+        if part == API_SERVER
+        else f"the EngineCore process of {name} was killed or crashed"
+    )
     assert died in said
-    assert f"CrashLooping: 1 of 2 replicas ready; {died}" in warnings(pool)
+    pool.wait_for_events(f"CrashLooping: 1 of 2 replicas ready; {died}")
     pool.wait_for("Ready", "True", "PoolReady", seconds=240)
-    wait_until("both to answer again", lambda: in_rotation(installation, pool), seconds=60)
+    wait_until("both to answer again", lambda: both_answer(installation, pool), seconds=60)
     assert restarts(pool)[victim] >= 1
 
 
@@ -160,7 +117,7 @@ def test_a_frozen_engine_leaves_rotation_and_is_back_when_it_answers_again(
     victim, other = sorted(uids(pool))
     frozen = host_processes.of_pod(victim)
     before = restarts(pool)
-    with Questions(installation.client()) as questions:
+    with questions_not_streamed(installation) as questions:
         questions.wait_for_more(6)
         try:
             for process in frozen:
@@ -169,7 +126,7 @@ def test_a_frozen_engine_leaves_rotation_and_is_back_when_it_answers_again(
             pool.wait_for("EnginesReady", "False", "NotAnswering", seconds=60)
 
             def out() -> None:
-                if (found := ready_replicas(installation, pool)) != {other}:
+                if (found := rotation(installation, pool)) != {other}:
                     raise NotYet(f"in rotation: {found}")
 
             wait_until("the frozen replica to leave rotation", out, seconds=10, every=0.3)
@@ -180,10 +137,10 @@ def test_a_frozen_engine_leaves_rotation_and_is_back_when_it_answers_again(
             for process in frozen:
                 process.signal(signal.SIGCONT)
         pool.wait_for("Ready", "True", "PoolReady", seconds=30)
-        wait_until("both to be in rotation", lambda: in_rotation(installation, pool), seconds=30)
+        wait_until("both to be in rotation", lambda: both_answer(installation, pool), seconds=30)
     assert questions.failures == [], "what it held when it froze is answered when it goes on"
     assert restarts(pool) == before, "it came back by itself"
-    assert "NotAnswering: 1 of 2 replicas ready" in warnings(pool)
+    pool.wait_for_events("NotAnswering: 1 of 2 replicas ready")
 
 
 def test_an_engine_that_exceeds_its_memory_is_named_with_limit_and_advice_and_the_other_pool_does_not_notice(
@@ -203,13 +160,13 @@ def test_an_engine_that_exceeds_its_memory_is_named_with_limit_and_advice_and_th
     image = pool.engine_image
     pool.cluster.apply([manifests.profile(hungry, image, slice_profile="1g.10gb", memory=memory)])
     pool.profiles.append(hungry)
-    with Questions(installation.client()) as questions:
+    with questions_not_streamed(installation) as questions:
         pool.pool("hungry", profile=hungry, model="hungry")
         said = pool.wait_for("EnginesReady", "False", "OutOfMemory", pool="hungry", seconds=240)
         questions.wait_for_more(5)
     assert "limit of 1Gi" in said
     assert "raise memory.host of the profile" in said
-    assert "OutOfMemory: 0 of 1 replicas ready" in warnings(pool)
+    pool.wait_for_events("OutOfMemory: 0 of 1 replicas ready", pool="hungry")
     assert questions.failures == []
     assert condition(pool.cluster.get("wspool", "pool", pool.namespace), "Ready")["status"] == "True"
     after = restarts(pool)

@@ -1,7 +1,5 @@
 """A change that replaces engines loses no request, holds the size meanwhile, and stops at the first replica that does not come up."""
 
-from concurrent.futures import ThreadPoolExecutor
-
 import pytest
 from demo.load import Load
 from demo.question import ask
@@ -9,6 +7,7 @@ from demo.waiting import NotYet, wait_until
 
 import manifests
 from installed import Installation
+from long_streams import LongStreams
 from scratch import Scratch
 
 MODEL = "rollout"
@@ -65,20 +64,9 @@ def test_replacing_every_engine_loses_no_request_and_holds_the_size(installation
         if now & before or not now:
             raise NotYet(f"{len(now & before)} old replicas, {len(now - before)} new ones")
 
-    with Load(installation.client(), MODEL, in_flight=2, most=2, max_tokens=64) as load, ThreadPoolExecutor(2) as long:
-        streams = [
-            long.submit(
-                ask,
-                installation.client(),
-                MODEL,
-                f"Count {number}",
-                stream=True,
-                max_tokens=TOKENS,
-                extra_body={"ignore_eos": True},
-            )
-            for number in range(2)
-        ]
-        wait_until("answers", lambda: enough(load, 4), seconds=60)
+    with Load(installation.client(), MODEL, in_flight=2, max_tokens=64) as load:
+        streams = LongStreams(installation.client(), MODEL, count=2, tokens=TOKENS)
+        load.wait_for_more(4)
         apply_engine(pool, MARK_OF_THE_TEST="1")
         pool.cluster.kubectl("scale", "wspool", "pool", "-n", pool.namespace, "--replicas=1")
         pool.wait_for("Draining", "False", "HeldByRollout")
@@ -86,15 +74,9 @@ def test_replacing_every_engine_loses_no_request_and_holds_the_size(installation
         wait_until("new engines everywhere", all_new, seconds=300)
         pool.wait_for("Ready", "True", "PoolReady", seconds=120)
         wait_until("the size to follow after the rollout", lambda: shrunk(deployment_size()), seconds=90)
-        seen = len(load.answers)
-        wait_until("answers after it", lambda: enough(load, seen + 4), seconds=60)
+        load.wait_for_more(4)
     assert load.failures == []
-    assert [(one.result().completion_tokens, one.result().finish_reason) for one in streams] == [(TOKENS, "length")] * 2
-
-
-def enough(load: Load, count: int) -> None:
-    if len(load.answers) < count and not load.failures:
-        raise NotYet(f"{len(load.answers)} of {count} answers")
+    assert streams.complete(streams.answers(60))
 
 
 def shrunk(size: int) -> None:
