@@ -15,8 +15,8 @@ import pytest
 from demo.waiting import NotYet, wait_until
 
 import conforming_engines
-from conformance_cases import ANSWERED, TEXT, Case, ask, chat, text, told_headers
-from conforming_engines import BACKLOG, CONTEXT
+from conformance_cases import TEXT, Case, ask, chat, text, told_headers
+from conforming_engines import BACKLOG, CONTEXT, LONG_CONTEXT
 from engine_metrics_page import value, wait_for_value
 from engine_processes import HOST, EngineProcess, Pair
 from engine_stream import Stream
@@ -238,20 +238,24 @@ def test_when_the_core_dies_streams_end_with_an_error_others_get_500_and_the_ser
 
 
 def test_a_drain_finishes_what_runs_refuses_what_is_new_and_looks_healthy(narrow_engines: Pair) -> None:
+    questions = {
+        "chat": chat(""),
+        "unknown model": chat("", model="other"),
+        "models": Case("", "/v1/models", method="GET"),
+        "metrics": Case("", "/metrics", method="GET"),
+        "health": Case("", "/health", method="GET"),
+    }
+
     def drain(engine: EngineProcess) -> dict[str, Any]:
-        running = Stream(engine, max_tokens=SECONDS)
+        running = Stream(engine, max_tokens=LONG_CONTEXT - 100)
         assert running.started.wait(10)
         engine.process.terminate()
         refused = refusal_while_draining(lambda: ask(engine, text("", max_tokens=1)))
-        states: dict[str, Any] = {
-            "refused": (refused.status_code, refused.json(), told_headers(refused)),
-            "chat": ask(engine, chat("")).json(),
-            "health": ask(engine, ANSWERED[0]).status_code,
-            "models": ask(engine, Case("", "/v1/models", method="GET")).status_code,
-            "unknown model": ask(engine, chat("", model="other")).status_code,
-            "metrics": ask(engine, Case("", "/metrics", method="GET")).status_code,
-        }
+        with ThreadPoolExecutor(len(questions)) as threads:
+            answers = threads.map(lambda case: ask(engine, case).status_code, questions.values())
+            states: dict[str, Any] = dict(zip(questions, answers, strict=True))
         states["ended during the checks"] = bool(running.events and running.events[-1] == "[DONE]")
+        states["refused"] = (refused.status_code, refused.json(), told_headers(refused))
         return states | {"ending": running.end()[-1], "exit": engine.process.wait(30)}
 
     simulated, real = narrow_engines.both(drain)
