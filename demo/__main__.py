@@ -156,7 +156,9 @@ def _summary(cluster: Cluster, url: str, model: str) -> None:
     print(f"Call the endpoint from this machine:\n  {call}\n")
     print(f"Or with the openai client: OpenAI(base_url={url!r}, api_key='none')\n")
     print(f"Look around:\n  export KUBECONFIG={cluster.kubeconfig}\n  {cluster.kubectl_program} get wspool -A\n")
-    print(f"{_HOW_IT_ENDS[cluster_choice()]}:\n  make demo-down CLUSTER={cluster_choice()}", flush=True)
+    choice = cluster_choice()
+    named = "" if choice is ClusterChoice.EMBEDDED else f" CLUSTER={choice}"
+    print(f"{_HOW_IT_ENDS[choice]}:\n  make demo-down{named}", flush=True)
 
 
 if __name__ == "__main__":
