@@ -1,12 +1,14 @@
 """The policies that are compared: what each does with eight equal slices."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 
 from baselines import Baseline
 from shipped import Shipped
 from simulation import Policy
 from workload import LONG, SHORT, Request
+
+from workslice_router.replica_load import FIRST_PACE, ServiceLevel
 
 REPLICAS = 8
 ROUND_ROBIN = "round robin"
@@ -14,7 +16,11 @@ LEAST_REQUESTS = "least requests"
 LEAST_PREFILL = "least prefill work"
 SHARED = "least prefill work, threshold"
 STRICT_2, STRICT_3 = "strict split 2+6", "strict split 3+5"
-OURS = "Workslice, 2+6"
+WITHOUT = "Workslice without slo, 3+5"
+OURS, OURS_2 = "Workslice, 3+5", "Workslice, 2+6"
+TOO_FAST, TOO_SLOW = "Workslice, 3+5, guess 4 times fast", "Workslice, 3+5, guess 4 times slow"
+LEVELS = {SHORT: ServiceLevel(0.5, 0.05), LONG: ServiceLevel(12.0, 0.1)}
+"""What the pools say that their classes should get."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +44,12 @@ def _strict(short: int) -> Callable[[int], Policy]:
     return lambda seed: Baseline(replicas, "prefill")
 
 
+def _ours(short: int, levels: Mapping[str, ServiceLevel], error: float = 1) -> Callable[[int], Policy]:
+    """`error`: how far the router's first guess of the engines' pace is off."""
+    guess = replace(FIRST_PACE, tokens_per_second=FIRST_PACE.tokens_per_second * error)
+    return lambda seed: Shipped(((SHORT, short), (LONG, REPLICAS - short)), levels, seed, guess)
+
+
 CONTESTANTS = {
     one.name: one
     for one in (
@@ -47,6 +59,10 @@ CONTESTANTS = {
         Contestant(SHARED, lambda seed: Baseline(_everywhere, "prefill")),
         Contestant(STRICT_2, _strict(2)),
         Contestant(STRICT_3, _strict(3)),
-        Contestant(OURS, lambda seed: Shipped(((SHORT, 2), (LONG, 6)), seed=seed)),
+        Contestant(WITHOUT, _ours(3, {})),
+        Contestant(OURS_2, _ours(2, LEVELS)),
+        Contestant(OURS, _ours(3, LEVELS)),
+        Contestant(TOO_FAST, _ours(3, LEVELS, 4)),
+        Contestant(TOO_SLOW, _ours(3, LEVELS, 1 / 4)),
     )
 }

@@ -1,8 +1,7 @@
 """The router's own plan, admission and choice, driven by the simulation: nothing of them is copied."""
 
 import random
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
 
 from simulation import Send
 from workload import BOUNDARY, LARGEST, SHORT, Request
@@ -11,6 +10,7 @@ from workslice_router.admission import Admission, Lease
 from workslice_router.ejection import Outcome
 from workslice_router.estimate import Estimator
 from workslice_router.openai_errors import Refusal, Refused
+from workslice_router.replica_load import FIRST_PACE, EnginePace, ServiceLevel
 from workslice_router.request_body import RequestView
 from workslice_router.routing_table import PoolSpec, ReplicaSpec, RoutingTable
 from workslice_router.text_size import TextKind
@@ -30,15 +30,19 @@ class Silent:
 
 
 class Shipped:
-    """A router in front of a short and a long pool. `short`: replicas of the short pool, the first ones."""
+    """A router in front of pools, each a class and its replicas; `levels` are the classes' service levels."""
 
     def __init__(
-        self, pools: Sequence[tuple[str, int]], class_names: bool = False, seed: int = 0, **settings: Any
+        self,
+        pools: Sequence[tuple[str, int]],
+        levels: Mapping[str, ServiceLevel],
+        seed: int,
+        first_pace: EnginePace = FIRST_PACE,
     ) -> None:
         self._pools = pools
-        self._class_names = class_names
+        self._levels = levels
         self._seed = seed
-        self._settings = settings
+        self._first_pace = first_pace
 
     def start(self, clock: Callable[[], float], send: Send) -> None:
         self._send = send
@@ -54,7 +58,8 @@ class Shipped:
                 LARGEST + LONGEST_ANSWER,
                 max_concurrent=256,
                 desired_replicas=replicas,
-                **self._settings.get(class_name, {}),
+                level=self._levels.get(class_name),
+                first_pace=self._first_pace,
             )
             table.put_pool(spec)
             uids = [f"{class_name}-{number}" for number in range(replicas)]
@@ -85,7 +90,7 @@ class Shipped:
         )
         self._views[request] = view
         try:
-            plan = self.admission.plan(view, request.kind if self._class_names else None)
+            plan = self.admission.plan(view, None)
             client = _Client(self, request)
             placed = self.admission.submit(plan, client, body_bytes=4 * request.prompt)
         except Refused:

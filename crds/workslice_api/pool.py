@@ -27,6 +27,15 @@ class ProfileRef(KubeModel):
     """Name of the WorkspaceProfile. Rolls: replaces the engine pods."""
 
 
+class ServiceLevelObjective(KubeModel):
+    """How fast the requests of a class should be answered. A wish: routers weigh replicas by it and refuse nothing for it."""
+
+    time_to_first_token: Duration = "500ms"
+    """How soon the first token should come. Live: takes effect without touching engines."""
+    time_per_output_token: Duration = "50ms"
+    """How soon each further token should follow. Live: takes effect without touching engines."""
+
+
 class RequestClass(KubeModel):
     """The requests that a pool prefers."""
 
@@ -39,6 +48,11 @@ class RequestClass(KubeModel):
     priority: Annotated[int, Field(ge=-1000, le=1000)] = 0
     """Scheduling priority of the class's requests inside an engine: lower runs earlier, as in vLLM. Live: takes effect without
     touching engines."""
+    slo: ServiceLevelObjective | None = None
+    """How fast requests of the class should be answered. With it routers choose a replica by when its first token and its pace are to
+    be expected there, and pools of the model that have one lend each other replicas where that helps, as far as a request fits the
+    profile's workspace.maxTokens. Without it a pool's replica with the least outstanding work takes a request. Live: takes effect
+    without touching engines."""
 
 
 class Scaling(KubeModel):

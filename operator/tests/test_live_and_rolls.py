@@ -18,6 +18,7 @@ POOL_CHANGES: dict[str, Any] = {
     "requestClass.name": "other",
     "requestClass.maxTotalTokens": 99,
     "requestClass.priority": 5,
+    "requestClass.slo": {"timeToFirstToken": "9s", "timePerOutputToken": "9ms"},
     "weight": 7,
     "replicas": 3,
     "scaling.mode": "QueueDepth",

@@ -11,6 +11,7 @@ from routed_pools import LONG, SHORT, Bench, replicas, view
 from workslice_router.admission import Lease, Ticket
 from workslice_router.ejection import Outcome
 from workslice_router.openai_errors import Refusal, Refused
+from workslice_router.replica_load import ServiceLevel
 from workslice_router.routing_table import RoutingTable
 
 SPECS = (
@@ -148,6 +149,13 @@ class Admitting(RuleBasedStateMachine):
             self.bench.table.put_pool(replace(pool.spec, class_name=name), serving=not conflict)
             self.bench.table.commit()
 
+    @rule(key=KEYS, level=st.sampled_from([None, ServiceLevel(0.5, 0.05), ServiceLevel(12.0, 0.1)]))
+    def change_the_service_level(self, key: str, level: ServiceLevel | None) -> None:
+        pool = self.bench.table.pools.get(key)
+        if pool is not None:
+            self.bench.table.put_pool(replace(pool.spec, level=level), serving=pool.serving)
+            self.bench.table.commit()
+
     @rule(key=KEYS)
     def remove(self, key: str) -> None:
         self.bench.table.remove_pool(key)
@@ -166,6 +174,9 @@ class Admitting(RuleBasedStateMachine):
             assert pool.running == len(here)
             assert sum(replica.in_flight for replica in pool.replicas) == len(here)
             assert sum(replica.outstanding_tokens for replica in pool.replicas) == sum(one.plan.work for one in here)
+            assert all(
+                len(replica.load.prompts) + replica.load.answering == replica.in_flight for replica in pool.replicas
+            )
             assert all(replica.in_flight <= pool.spec.max_concurrent for replica in pool.replicas)
             assert len(pool.queue) <= pool.spec.queue_depth
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from routed_pools import Bench
 
+from workslice_router.replica_load import EnginePace, ServiceLevel
 from workslice_router.routing_table import RoutingTable
 from workslice_router.static_pools import StaticPoolsError, apply_static_pools, load_static_pools
 
@@ -100,3 +101,21 @@ def test_two_pools_of_one_name_and_a_model_of_two_namespaces_are_refused(tmp_pat
     elsewhere = pool.replace("name: short\n    spec", "name: short\n    namespace: other\n    spec")
     with pytest.raises(StaticPoolsError, match="belongs to namespace 'default'"):
         load_static_pools(write(tmp_path, GOOD + elsewhere))
+
+
+def test_a_service_level_and_the_first_guess_of_the_pace_come_from_the_spec(tmp_path: Path) -> None:
+    objective = "maxTotalTokens: 1024, slo: {timeToFirstToken: 800ms}"
+    (pool,) = load_static_pools(write(tmp_path, GOOD.replace("maxTotalTokens: 1024", objective)))
+    assert pool.spec.level == ServiceLevel(0.8, 0.05)
+    assert pool.spec.first_pace == EnginePace(4000.0, 512, 4), "a seventh of a GPU, 512 of 2048 tokens for a prompt"
+
+
+def test_without_an_objective_there_is_no_service_level(tmp_path: Path) -> None:
+    (pool,) = load_static_pools(write(tmp_path, GOOD))
+    assert pool.spec.level is None
+
+
+def test_a_prompt_may_take_the_whole_step_where_long_prefills_have_no_threshold(tmp_path: Path) -> None:
+    engine = "slice: {profiles: [whole]}\n      engine: {longPrefillTokenThreshold: 0}"
+    (pool,) = load_static_pools(write(tmp_path, GOOD.replace("slice: {profiles: [1g.10gb]}", engine)))
+    assert pool.spec.first_pace == EnginePace(28_000.0, 2048, 1)

@@ -4,14 +4,16 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from workslice_router.choose import best_replica, has_hope, pools_in_order
+from workslice_router.choose import best_replica, has_hope, pools_in_order, pools_to_share
 from workslice_router.ejection import HEALTHY, Outcome, sent, settled
 from workslice_router.estimate import Estimator
 from workslice_router.openai_errors import Reason, Refusal, Refused, refusal
 from workslice_router.pool_queue import Waiter
+from workslice_router.replica_load import Work, learned_pace
 from workslice_router.request_body import RequestView
 from workslice_router.request_plan import Plan, current_plan, holds, larger_plan, no_replicas, plan_request
 from workslice_router.routing_table import Pool, Replica, RoutingTable
+from workslice_router.soft_choice import best_place
 
 _LONGEST_RETRY_AFTER: Final = 60.0
 
@@ -48,6 +50,7 @@ class Lease:
     replica: Replica
     queued_seconds: float
     probe: bool
+    work: Work
     open: bool = True
 
     @property
@@ -64,7 +67,10 @@ class Lease:
         """The engine has begun to answer: a replica that was ejected is well again, long before the answer ends. Others may be granted
         before this returns.
         """
-        if self.probe and self.open:
+        if not self.open:
+            return
+        self.admission._first_token(self)
+        if self.probe:
             self.probe = False
             self.admission._well_again(self.pool, self.replica)
 
@@ -153,6 +159,10 @@ class Admission:
         now = self._clock()
         class_only = plan.requested_class is not None
         order = list(pools_in_order(plan.routes, plan.chosen, plan.total, plan.room, class_only, self._random()))
+        if plan.chosen.level is not None and order and order[0].spec.class_name == plan.chosen.name:
+            shared = self._share(plan, order[0], class_only, excluded, now)
+            if shared is not None:
+                return self._grant(plan, *shared, 0.0, now)
         for pool in order:
             if not pool.queue:
                 replica = best_replica(pool, excluded, now)
@@ -193,12 +203,32 @@ class Admission:
         pool.running += 1
         self.in_flight += 1
         self.table.changed.add(pool)
-        return Lease(self, plan, pool, replica, queued_seconds, probe)
+        prompts = plan.prompt_work
+        work = Work(prompts, plan.work - prompts, plan.chosen.level)
+        replica.load.add(work, now, pool.pace)
+        return Lease(self, plan, pool, replica, queued_seconds, probe, work)
+
+    def _share(
+        self, plan: Plan, own: Pool, class_only: bool, excluded: Collection[str], now: float
+    ) -> tuple[Pool, Replica] | None:
+        """A place by service levels, in any pool where nobody waits."""
+        assert plan.chosen.level is not None
+        pools = [
+            pool for pool in pools_to_share(plan.routes, plan.chosen, own, plan.room, class_only) if not pool.queue
+        ]
+        answer = plan.work - plan.prompt_work
+        return best_place(pools, own, plan.prompt_work, answer, plan.chosen.level, excluded, now)
+
+    def _first_token(self, lease: Lease) -> None:
+        now = self._clock()
+        if lease.replica.load.answered(lease.work):
+            lease.pool.pace = learned_pace(lease.pool.pace, lease.pool.spec.first_pace, lease.work, now)
 
     def _settle(self, lease: Lease, outcome: Outcome) -> None:
         pool, replica = lease.pool, lease.replica
         replica.in_flight -= 1
         replica.outstanding_tokens -= lease.plan.work
+        replica.load.remove(lease.work)
         pool.running -= 1
         self.in_flight -= 1
         self.table.changed.add(pool)

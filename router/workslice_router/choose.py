@@ -25,6 +25,23 @@ def pools_in_order(
                     yield pool
 
 
+def pools_to_share(routes: ModelRoutes, chosen: ClassRoutes, own: Pool, room: int, class_only: bool) -> Iterator[Pool]:
+    """`own`, a pool of the class, and, unless `class_only`, the pools of other classes that lend it their replicas."""
+    yield own
+    if class_only:
+        return
+    for other in routes.classes:
+        if other is not chosen:
+            for pool in other.pools:
+                if lends(pool, chosen, room) and pool.spec.weight and pool.serving:
+                    yield pool
+
+
+def lends(pool: Pool, chosen: ClassRoutes, room: int) -> bool:
+    """Whether a pool takes requests of another class of any size that it holds: both say how fast they should be answered."""
+    return pool.spec.level is not None and chosen.level is not None and room <= pool.spec.context_tokens
+
+
 def takes_over(pool: Pool, total: int, room: int) -> bool:
     """Whether a request of another class may go to this pool."""
     return total <= pool.spec.class_tokens and room <= pool.spec.context_tokens

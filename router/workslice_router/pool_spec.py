@@ -7,15 +7,20 @@ from typing import Any, Final
 from workslice_api.conditions import find_condition
 from workslice_api.names import ConditionType
 from workslice_api.names import Reason as PoolReason
-from workslice_api.pool import WorkspacePool
-from workslice_api.profile import WorkspaceProfileSpec, WorkspaceSpec
+from workslice_api.pool import ServiceLevelObjective, WorkspacePool
+from workslice_api.profile import EngineSpec, WorkspaceProfileSpec, WorkspaceSpec
 from workslice_api.quantity import duration_seconds
+from workslice_router.replica_load import EnginePace, ServiceLevel
 from workslice_router.routing_table import PoolSpec, ReplicaSpec
 
 _SANE_UID: Final = re.compile(r"[0-9A-Za-z._-]{1,128}\Z")
 _NO_WAITING_HEALS: Final = (PoolReason.MODEL_VOLUME_MISSING, PoolReason.PODS_REFUSED)
 """Why no replica comes until a person has changed something."""
 _DEFAULT_CONCURRENT: Final = int(WorkspaceSpec().max_concurrent)
+_WHOLE_GPU: Final = 28_000.0
+"""Prompt tokens a second of a model of 8 billion parameters on an H100: a first guess, corrected by what first tokens show."""
+_GPU_SEVENTHS: Final = 7
+_COMPUTE_SHARE: Final = re.compile(r"([1-7])g\.")
 
 
 def pool_spec(pool: WorkspacePool, profile: WorkspaceProfileSpec | None) -> PoolSpec:
@@ -41,7 +46,28 @@ def pool_spec(pool: WorkspacePool, profile: WorkspaceProfileSpec | None) -> Pool
         queue_wait=duration_seconds(spec.queue.max_wait),
         desired_replicas=0 if _in_vain(pool) else pool.status.desired_replicas,
         created=created.timestamp() if created is not None else 0.0,
+        level=_level(spec.request_class.slo),
+        first_pace=_first_pace(profile),
     )
+
+
+def _level(slo: ServiceLevelObjective | None) -> ServiceLevel | None:
+    """An objective of zero is one that nothing meets; a millisecond stands for it."""
+    if slo is None:
+        return None
+    return ServiceLevel(
+        max(0.001, duration_seconds(slo.time_to_first_token)), max(0.001, duration_seconds(slo.time_per_output_token))
+    )
+
+
+def _first_pace(profile: WorkspaceProfileSpec | None) -> EnginePace:
+    """What is to be expected of a replica of a profile before one has answered."""
+    engine = profile.engine if profile is not None else EngineSpec()
+    share = 1.0
+    if profile is not None and (part := _COMPUTE_SHARE.match(profile.slice.profiles[0])):
+        share = int(part[1]) / _GPU_SEVENTHS
+    chunk = min(engine.long_prefill_token_threshold or engine.batched_tokens, engine.batched_tokens)
+    return EnginePace(_WHOLE_GPU * share, chunk, engine.batched_tokens // chunk)
 
 
 def _in_vain(pool: WorkspacePool) -> bool:

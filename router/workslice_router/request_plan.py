@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass, replace
 
-from workslice_router.choose import takes_over
+from workslice_router.choose import lends, takes_over
 from workslice_router.classify import classify
 from workslice_router.estimate import Estimator
 from workslice_router.openai_errors import Reason, Refusal, Refused, refusal
@@ -29,6 +29,8 @@ class Plan:
     least_tokens: int
     work: int
     """Tokens of all its prompts and answers: what it adds to a replica's outstanding work."""
+    prompt_work: int
+    """The prompts' part of it."""
     bounded: bool
     """The client set max_tokens."""
     arrived: float
@@ -63,6 +65,7 @@ def plan_request(
     def total_in(class_name: str) -> int:
         return prompt + (answer_in(class_name) if bounded else limit)
 
+    prompts = estimator.prompt_tokens(model, view) * view.prompts
     least = view.prompt_least + view.prompt_tokens + (1 if view.max_tokens is None else view.max_tokens)
     chosen = classify(routes, total_in, prompt + limit, least, requested_class)
     return Plan(
@@ -74,7 +77,8 @@ def plan_request(
         total=total_in(chosen.name),
         room=prompt + limit,
         least_tokens=least,
-        work=estimator.prompt_tokens(model, view) * view.prompts + answer_in(chosen.name) * view.choices,
+        work=prompts + answer_in(chosen.name) * view.choices,
+        prompt_work=prompts,
         bounded=bounded,
         arrived=now,
     )
@@ -110,7 +114,13 @@ def larger_plan(table: RoutingTable, plan: Plan, counted: int) -> Plan | None:
     total, room = plan.total + more, plan.room + more
     chosen = classify(plan.routes, lambda _: total, room, counted, plan.requested_class)
     return replace(
-        plan, chosen=chosen, prompt_tokens=plan.prompt_tokens + more, total=total, room=room, work=plan.work + more
+        plan,
+        chosen=chosen,
+        prompt_tokens=plan.prompt_tokens + more,
+        total=total,
+        room=room,
+        work=plan.work + more,
+        prompt_work=plan.prompt_work + more,
     )
 
 
@@ -120,7 +130,9 @@ def holds(pool: Pool, routes: ModelRoutes, plan: Plan) -> bool:
         return False
     if pool.spec.class_name == plan.chosen.name:
         return plan.room <= pool.spec.context_tokens
-    return plan.requested_class is None and takes_over(pool, plan.total, plan.room)
+    if plan.requested_class is not None:
+        return False
+    return takes_over(pool, plan.total, plan.room) or lends(pool, plan.chosen, plan.room)
 
 
 def no_replicas(plan: Plan) -> Refusal:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from workslice_router.ejection import HEALTHY, Health
 from workslice_router.pool_queue import PoolQueue
+from workslice_router.replica_load import FIRST_PACE, EnginePace, ReplicaLoad, ServiceLevel, strictest
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,10 @@ class PoolSpec:
     """What it is worth waiting for: 0 as well when the operator says why none can come."""
     created: float = 0.0
     """Unix time, for GET /v1/models."""
+    level: ServiceLevel | None = None
+    """What its class should get; None: a replica is chosen by its outstanding work alone."""
+    first_pace: EnginePace = FIRST_PACE
+    """How its engines work on prompts before anything is learned."""
 
     @property
     def served_names(self) -> tuple[str, ...]:
@@ -63,6 +68,7 @@ class Replica:
     dispatched: int = 0
     """Requests ever sent there: breaks ties between idle replicas in turn."""
     health: Health = HEALTHY
+    load: ReplicaLoad = field(default_factory=ReplicaLoad)
     listed: bool = True
     """Discovery still lists it; a replica that is gone stays until its last request ends."""
 
@@ -95,6 +101,8 @@ class Pool:
     """False while the pool is in conflict or gone: nothing new goes there."""
     siblings: tuple["Pool", ...] = ()
     """Other serving pools of any of its names."""
+    pace: EnginePace = FIRST_PACE
+    """How its engines work on prompts, as far as is known."""
 
     @property
     def key(self) -> str:
@@ -113,6 +121,8 @@ class ClassRoutes:
     """Largest request that any of its pools can hold."""
     priority: int
     pools: tuple[Pool, ...]
+    level: ServiceLevel | None = None
+    """The strictest that one of its pools sets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,10 +161,12 @@ class RoutingTable:
             self.remove_pool(spec.key)
             pool = None
         if pool is None:
-            pool = self.pools[spec.key] = Pool(spec, serving=False)
+            pool = self.pools[spec.key] = Pool(spec, serving=False, pace=spec.first_pace)
         elif pool.spec == spec and pool.serving == serving:
             return
         self._unlink(pool)
+        if pool.spec.first_pace != spec.first_pace:
+            pool.pace = spec.first_pace
         pool.spec, pool.serving = spec, serving
         self._link(pool)
         self._touched.add(pool)
@@ -248,6 +260,7 @@ def model_routes(name: str, pools: Iterable[Pool]) -> ModelRoutes:
             max(pool.spec.context_tokens for pool in members),
             min(pool.spec.priority for pool in members),
             tuple(members),
+            strictest(pool.spec.level for pool in members),
         )
         for class_name, members in by_class.items()
     ]

@@ -1,0 +1,134 @@
+"""What the requests that a router has sent to a replica leave to compute, as far as it can know: prompts first, then answers. Pure.
+
+An engine tells nothing of a prompt until its first token comes, so that until then all of it counts. Engines compute several prompts
+side by side, a chunk of each in every step, and the others wait for their turn.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+_LEAST_TOKENS: Final = 256
+"""Shorter prompts say little of the pace: a step takes its time whatever is in it."""
+_RISE: Final = 0.1
+_FALL: Final = 0.02
+_MOST: Final = 100.0
+"""The pace is between the first guess divided by this and multiplied by it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceLevel:
+    """What a request class should get; both in seconds."""
+
+    first_token: float
+    per_token: float
+    """For each token of the answer after the first."""
+
+
+def strictest(levels: Iterable[ServiceLevel | None]) -> ServiceLevel | None:
+    """The one with the earliest first token."""
+    return min((level for level in levels if level is not None), key=lambda level: level.first_token, default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class EnginePace:
+    """How an engine works on prompts."""
+
+    tokens_per_second: float
+    """Prompt tokens, while it computes nothing else."""
+    chunk: int
+    """Tokens that one prompt gets of a step while others wait."""
+    at_once: int
+    """Prompts that have a part of each step."""
+
+
+FIRST_PACE: Final = EnginePace(10_000.0, 512, 4)
+"""Of a replica of which nothing is known."""
+
+
+@dataclass(eq=False, slots=True)
+class Work:
+    """One request on a replica."""
+
+    prompt: float
+    """Tokens of its prompts."""
+    answer: float
+    """Tokens of its answers, expected."""
+    level: ServiceLevel | None
+    """Of its class."""
+    sent: float = 0.0
+    ahead: float = 0.0
+    """Prompt tokens to be computed before its first token, its own included, as expected when it was sent; 0 without a level."""
+
+
+@dataclass(eq=False, slots=True)
+class ReplicaLoad:
+    """Everything that one router has running on one replica."""
+
+    prompts: dict[Work, None] = field(default_factory=dict)
+    """Those without a first token, in order."""
+    answering: int = 0
+    haste: float = 0.0
+    """Of those that answer: by how many service levels a second of delay for all would set them back."""
+    held_tokens: float = 0.0
+    """KV cache that all of them take, halfway through their answers."""
+
+    def add(self, work: Work, now: float, pace: EnginePace) -> None:
+        """A request is sent."""
+        if work.level is not None:  # only then the pace matters, and counting takes time where many wait
+            work.sent, work.ahead = now, tokens_ahead(self, work.prompt, pace)
+        self.prompts[work] = None
+        self.held_tokens += work.prompt + work.answer / 2
+
+    def answered(self, work: Work) -> bool:
+        """Its first token is there; False when that was known."""
+        if work not in self.prompts:
+            return False
+        del self.prompts[work]
+        self.answering += 1
+        self.haste += _haste(work)
+        return True
+
+    def remove(self, work: Work) -> None:
+        """It has ended, whatever it did."""
+        if work in self.prompts:
+            del self.prompts[work]
+        else:
+            self.answering -= 1
+            self.haste -= _haste(work)
+        self.held_tokens -= work.prompt + work.answer / 2
+        if not self.prompts and not self.answering:
+            self.haste = self.held_tokens = 0.0  # no rest of rounding stays
+
+
+def tokens_ahead(load: ReplicaLoad, prompt: float, pace: EnginePace) -> float:
+    """Prompt tokens that an engine computes until a prompt that comes now has its first token, its own included."""
+    if not load.prompts:
+        return prompt
+    left = [work.prompt for work in load.prompts]
+    until = prompt
+    if len(left) >= pace.at_once:  # its turn comes when enough of the others are done
+        until += sorted(left)[len(left) - pace.at_once]
+    return prompt + sum_up_to(left, until)
+
+
+def sum_up_to(values: Iterable[float], most: float) -> float:
+    """The sum of the values, each counted up to `most`."""
+    return sum([value if value < most else most for value in values])
+
+
+def learned_pace(pace: EnginePace, first: EnginePace, work: Work, now: float) -> EnginePace:
+    """The pace after a first token at `now`. What came after the request has slowed it as well, so that the truth is rather above
+    what one request shows than below: higher observations count more.
+    """
+    elapsed = now - work.sent
+    if not work.ahead or work.prompt < _LEAST_TOKENS or elapsed <= 0:
+        return pace
+    speed = pace.tokens_per_second
+    seen = min(first.tokens_per_second * _MOST, max(first.tokens_per_second / _MOST, work.ahead / elapsed))
+    rate = _RISE if seen > speed else _FALL
+    return replace(pace, tokens_per_second=speed * (seen / speed) ** rate)
+
+
+def _haste(work: Work) -> float:
+    return 0.0 if work.level is None else 1 / (max(1.0, work.answer) * work.level.per_token)

@@ -1,0 +1,84 @@
+"""Which replica takes a request whose class has a service level: the one where it costs least, measured in service levels. Pure.
+
+Pools are preferences here, not walls: a replica of another class's pool is taken when what it spares is worth more than a penalty.
+"""
+
+from collections.abc import Collection, Iterable
+from typing import Final
+
+from workslice_router.ejection import HEALTHY, available
+from workslice_router.replica_load import EnginePace, ReplicaLoad, ServiceLevel, tokens_ahead
+from workslice_router.routing_table import Pool, Replica
+
+LARGER_POOL: Final = 0.1
+"""Penalty of a replica whose pool prefers larger requests, in service levels; it keeps their places free."""
+SMALLER_POOL: Final = 0.4
+"""Penalty of a replica whose pool prefers smaller requests; it keeps long prompts off the replicas where small requests go."""
+OTHERS_FIRST_TOKEN: Final = 0.5
+"""Weight of the delay of those who wait for a first token there."""
+OTHERS_ANSWERS: Final = 0.02
+"""Weight of the delay of the answers that come from there: their prompts still to come meet the same delay anyway."""
+# An engine's step in terms of the prompt tokens that it could compute in the same time: what reading the weights, and the cache of a
+# token, costs. Rooflines of 8-bit models of 8 billion parameters; only differences between replicas matter.
+STEP_TOKENS: Final = 110.0
+TOKENS_PER_HELD_TOKEN: Final = 1.2e-3
+
+
+def best_place(
+    pools: Iterable[Pool],
+    own: Pool,
+    prompt: float,
+    answer: float,
+    level: ServiceLevel,
+    excluded: Collection[str],
+    now: float,
+) -> tuple[Pool, Replica] | None:
+    """The replica with room in any of the pools where a request of `own`'s class with so many tokens costs least."""
+    best: tuple[Pool, Replica] | None = None
+    best_rank: tuple[float, int] | None = None
+    for pool in pools:
+        most, pace, size = pool.spec.max_concurrent, pool.pace, pool.spec.class_tokens
+        penalty = 0.0
+        if size != own.spec.class_tokens:
+            penalty = LARGER_POOL if size > own.spec.class_tokens else SMALLER_POOL
+        for replica in pool.replicas:
+            spec = replica.spec
+            if not spec.ready or spec.draining or not replica.listed or replica.in_flight >= most:
+                continue
+            if replica.health is not HEALTHY and not available(replica.health, now):
+                continue
+            if spec.uid in excluded:
+                continue
+            load = replica.load
+            rank = (penalty + cost(load, prompt, answer, level, pace), replica.dispatched)
+            if best_rank is None or rank < best_rank:
+                best, best_rank = (pool, replica), rank
+    return best
+
+
+def cost(load: ReplicaLoad, prompt: float, answer: float, level: ServiceLevel, pace: EnginePace) -> float:
+    """What a request costs there, in service levels: its own first token and its answer's pace, and the delay of those already there."""
+    speed = pace.tokens_per_second
+    held = load.held_tokens + prompt + answer / 2
+    step = STEP_TOKENS + load.answering + 1 + TOKENS_PER_HELD_TOKEN * held
+    if not load.prompts:
+        first = prompt
+    else:
+        first = tokens_ahead(load, prompt, pace)
+        step += len(load.prompts)
+        longer = 0.0
+        for work in load.prompts:  # computed beside the answer
+            if work.prompt > prompt:
+                longer += work.prompt - prompt
+        if longer:
+            step += min(longer / max(1.0, answer), (pace.at_once - 1) * pace.chunk or pace.chunk)
+    total = first / speed / level.first_token + step / speed / level.per_token
+    if load.prompts:
+        delay = 0.0
+        for work in load.prompts:
+            if work.level is not None:
+                delay += (work.prompt if work.prompt < prompt else prompt) / work.level.first_token
+        total += OTHERS_FIRST_TOKEN * delay / speed
+    if load.haste:
+        total += OTHERS_ANSWERS * load.haste * prompt / speed
+    return total
