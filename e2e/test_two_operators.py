@@ -3,9 +3,11 @@
 The proof is the API server's audit log: every write of the operators' account, with the pod that made it and its times.
 """
 
+import os
 import signal
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
@@ -114,6 +116,21 @@ def actor_of_next_change(idle: Scratch) -> str:
     return actor
 
 
+def freeze_in_the_midst_of_its_work(idle: Scratch, leading: str, process: host_processes.Process) -> None:
+    """Stop the leader right after its first write about a change: the others that belong to it are still to come."""
+    with audit_log.path_of(instance.from_environment()).open() as log, ThreadPoolExecutor(1) as worker:
+        log.seek(0, os.SEEK_END)
+        asked = worker.submit(ask_for_one_more, idle)
+
+        def wrote() -> None:
+            if not any(f'"{leading}"' in line and '"resource":"leases"' not in line for line in log):
+                raise NotYet("no write")
+
+        wait_until(f"{leading} to begin its work", wrote, seconds=TAKEOVER_SECONDS, every=0.001)
+        process.signal(signal.SIGSTOP)
+        asked.result()
+
+
 def test_the_other_acts_within_20_seconds_after_the_leader_was_killed(
     installation: Installation, idle: Scratch, two: datetime
 ) -> None:
@@ -137,8 +154,7 @@ def test_a_leader_that_hangs_is_replaced_and_writes_nothing_when_it_wakes_up(
     assert actor_of_next_change(idle) == first
     frozen = host_processes.one_of_pod(found[first]["metadata"]["uid"], "workslice_operator")
     try:
-        ask_for_one_more(idle)  # so that it hangs in the midst of its work
-        frozen.signal(signal.SIGSTOP)
+        freeze_in_the_midst_of_its_work(idle, first, frozen)
         assert actor_of_next_change(idle) == other
     finally:
         frozen.signal(signal.SIGCONT)
