@@ -104,9 +104,8 @@ def module_scratch(
 
 @pytest.fixture
 def spare_node(installation: Installation) -> Iterator[str]:
-    """A second node with slices of its own; it goes with the test."""
+    """A second node with slices and images of its own; it goes with the test."""
     cluster_tool("node", "add", SPARE_NODE)
-    provide_images(installation.cluster)  # it has none yet
     yield SPARE_NODE
     cluster_tool("node", "remove", SPARE_NODE)
 
