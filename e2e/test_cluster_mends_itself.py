@@ -3,11 +3,11 @@
 import os
 import re
 import signal
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from demo.waiting import NotYet, wait_until
 
 from second_cluster import SecondCluster
 
@@ -40,21 +40,22 @@ def status_of_ill(cluster: SecondCluster) -> str:
     return report
 
 
-def wait_until_well(cluster: SecondCluster, seconds: float = 30) -> str:
-    deadline = time.monotonic() + seconds
-    while True:
+def wait_until_well(cluster: SecondCluster) -> str:
+    def well() -> str:
         code, report = status(cluster)
-        if code == 0:
-            return report
-        assert time.monotonic() < deadline, report
-        time.sleep(0.5)
+        if code != 0:
+            raise NotYet(report)
+        return report
+
+    return wait_until("all to be well", well, seconds=30, every=0.5)
 
 
-def wait_for_status(cluster: SecondCluster, text: str, seconds: float = 15) -> None:
-    deadline = time.monotonic() + seconds
-    while text not in (report := status(cluster)[1]):
-        assert time.monotonic() < deadline, f"the status never said {text!r}:\n{report}"
-        time.sleep(0.5)
+def wait_for_status(cluster: SecondCluster, text: str) -> None:
+    def said() -> None:
+        if text not in (report := status(cluster)[1]):
+            raise NotYet(report)
+
+    wait_until(f"the status to say {text!r}", said, seconds=15, every=0.5)
 
 
 @pytest.mark.parametrize("victim", ["etcd", "kube-apiserver", "kubelet", "device-plugin", "containerd", "kube-router"])
