@@ -218,3 +218,18 @@ async def test_old_numbers_wake_a_pool_that_does_not_scale(world: World) -> None
     world.now += timedelta(seconds=30)
     world.reconciler.demand_changed()
     assert world.woken == [KEY]
+
+
+async def test_the_metric_of_the_queue_shows_each_reading_whether_or_not_it_wakes_the_pool(world: World) -> None:
+    def shown() -> list[bytes]:
+        lines = world.metrics.render().splitlines()
+        return [line.split()[1] for line in lines if line.startswith(b"workslice_operator_pool_queue_depth{")]
+
+    world.demand = QueueSignal(queued=1, running=0)
+    await world.reconcile()
+    world.demand = QueueSignal(queued=2, running=1)
+    world.reconciler.demand_changed()
+    assert shown() == [b"3.0"]
+    world.demand = None
+    world.reconciler.demand_changed()
+    assert shown() == []

@@ -120,11 +120,12 @@ class PoolReconciler:
             return None  # the pool goes too, and its own event tells when
 
     def demand_changed(self) -> None:
-        """Queue the pools for which what routers said may change a decision, or whose shown numbers are old."""
+        """Show what routers said, and queue the pools for which it may change a decision or whose status has old numbers."""
         now = self._monotonic()
         for key, known in self._remembered.items():
             signal = self._signal(known.pool.key)
             depth = signal.depth if signal else None
+            self._metrics.set("pool_queue_depth", depth, key.namespace, key.name)
             numbers_due = depth != known.status.queue_depth and now - known.written_at >= NUMBERS_SECONDS
             if numbers_due or known.status.drain_marks or could_change(known.pool.spec.scaling, known.status, signal):
                 self._wake(key)
