@@ -34,7 +34,7 @@ LAST_WORD = "EngineCore encountered an issue"
 """What an engine whose core was killed answers to the requests that the core was running."""
 IN_FLIGHT = 1
 """Of each kind: more of them would make engines start slower, not leave more behind by a kill."""
-STREAMED_TOKENS = 1000
+STREAMED_TOKENS = 4000
 MOST_STREAMS = 4
 REST_SECONDS = 20
 """Connections that nobody uses are closed after 5 s by the routers and after 15 s by the operator."""
@@ -106,7 +106,8 @@ def kill(pool: Scratch, victim: dict[str, Any]) -> str:
     part = ENGINE_CORE if first else API_SERVER
     host_processes.one_of_pod(victim["metadata"]["uid"], part).signal(signal.SIGKILL)
     if not first:
-        pool.cluster.kubectl("delete", "pod", victim["metadata"]["name"], "-n", pool.namespace, "--wait=false")
+        name = victim["metadata"]["name"]
+        pool.cluster.kubectl("delete", "pod", name, "-n", pool.namespace, "--grace-period=1", "--wait=false")
     return part
 
 
@@ -142,6 +143,7 @@ def kill_one(url: str, pool: Scratch) -> tuple[str, list[str]]:
     while len(streams) < MOST_STREAMS and not any(one.replica == uid for one in streams):
         streams.append(WatchedStream(url, MODEL, STREAMED_TOKENS).wait_for_start())
     leave_early(url)
+    assert all(one.running for one in streams), "the answers are too short for this test"
     part = kill(pool, victim)
     cut = [one.ending() for one in streams if one.replica == uid]
     assert set(cut) <= {"error", "cut"}, "half an answer is not taken for a whole one"
