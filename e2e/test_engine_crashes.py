@@ -123,16 +123,18 @@ def test_a_frozen_engine_leaves_rotation_and_is_back_when_it_answers_again(
             for process in frozen:
                 process.signal(signal.SIGSTOP)
             froze = time.monotonic()
-            pool.wait_for("EnginesReady", "False", "NotAnswering", seconds=60)
 
             def out() -> None:
                 if (found := rotation(installation, pool)) != {other}:
                     raise NotYet(f"in rotation: {found}")
 
-            wait_until("the frozen replica to leave rotation", out, seconds=10, every=0.3)
+            wait_until("the frozen replica to leave rotation", out, seconds=20, every=0.3)
             print(f"out of rotation after {time.monotonic() - froze:.1f} s")
+            pods = {pod["metadata"]["uid"]: pod for pod in pool.pods()}
+            assert condition(pods[victim], "Ready")["status"] == "True", "the routers saw it before Kubernetes"
             meanwhile = [ask(installation.client(), MODEL, f"And {n}?", stream=True, max_tokens=4) for n in range(6)]
             assert {answer.replica for answer in meanwhile} == {other}
+            pool.wait_for("EnginesReady", "False", "NotAnswering", seconds=60)
         finally:
             for process in frozen:
                 process.signal(signal.SIGCONT)

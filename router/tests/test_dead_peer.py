@@ -116,8 +116,9 @@ async def test_a_request_to_a_stopped_engine_is_answered_when_the_engine_goes_on
         stopped = loop.time()
         asked = asyncio.create_task(router.ask(chat("x" * characters)))
         await until(lambda: loop.time() > stopped + 4 or asked.done(), "the time to pass")
-        assert ejected(router) == [False]
+        assert not asked.done(), "it hangs, which costs it new requests but not those that it has"
         server = await loop.create_server(lambda: Wire(engine), sock=listening)
         answer = await asked
         server.close()
-    assert (answer.status, answer.body, len(engine.requests)) == (200, HELLO, 1)
+    sent = [request for request in engine.requests if request.line.startswith("POST ")]  # its health is asked as well
+    assert (answer.status, answer.body, len(sent)) == (200, HELLO, 1)

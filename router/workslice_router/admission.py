@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from workslice_router.choose import best_replica, has_hope, pools_in_order, pools_to_share
-from workslice_router.ejection import HEALTHY, Outcome, sent, settled
+from workslice_router.ejection import HEALTHY, Outcome, held_back, sent, settled
 from workslice_router.estimate import Estimator
 from workslice_router.openai_errors import Reason, Refusal, Refused, refusal
 from workslice_router.pool_queue import Waiter
@@ -72,7 +72,7 @@ class Lease:
         self.admission._first_token(self)
         if self.probe:
             self.probe = False
-            self.admission._well_again(self.pool, self.replica)
+            self.admission.well_again(self.pool, self.replica)
 
     def settle(self, outcome: Outcome) -> None:
         """Give the place back; only the first call counts. Others may be granted or refused before it returns."""
@@ -244,7 +244,17 @@ class Admission:
         if self._queues:
             self._pump(pool)
 
-    def _well_again(self, pool: Pool, replica: Replica) -> None:
+    def hold_back(self, pool: Pool, replica: Replica) -> None:
+        """The replica hangs: nothing goes there for a while. Others may be granted or refused before this returns."""
+        if not replica.health.ejected:
+            self._observer.ejected(pool.key)
+        replica.health = held_back(replica.health, self._clock())
+        self.table.changed.add(pool)
+        if self._queues:
+            self._pump(pool)
+
+    def well_again(self, pool: Pool, replica: Replica) -> None:
+        """The replica takes requests like any other. Others may be granted before this returns."""
         replica.health = HEALTHY
         self.table.changed.add(pool)
         if self._queues:

@@ -3,6 +3,7 @@
 import logging
 from typing import Final, Protocol
 
+from workslice_router import hung_replica
 from workslice_router.admission import Lease
 from workslice_router.client_response import ClientResponse
 from workslice_router.data_path import DataPath
@@ -266,10 +267,14 @@ class Attempt:
         return self._status
 
     def check_silence(self, now: float) -> None:
-        """Give up when the engine has been silent for longer than the idle timeout, and long before when its machine is gone."""
+        """Give up when the engine has been silent for longer than the idle timeout, and long before when its machine is gone. Let it be
+        asked whether it hangs.
+        """
         engine, silent = self._engine, now - self._silent_since
         if engine is None:
             return
+        if silent >= hung_replica.SILENT_SECONDS:
+            self._data_path.hung.suspect(self._lease.pool, self._lease.replica)
         # A lost node gets as long on an open connection as it gets to open one.
         patience, timeout = self._data_path.settings.connect_timeout, self._data_path.settings.idle_timeout
         if (silent >= patience and engine.lose_if_unacknowledged(patience)) or silent < timeout:

@@ -11,6 +11,7 @@ from workslice_router.admission import Admission
 from workslice_router.api_keys import ApiKeys
 from workslice_router.engine_connection import IdleConnections
 from workslice_router.estimate import Estimator
+from workslice_router.hung_replica import HungReplicas
 from workslice_router.metrics import Metrics
 from workslice_router.openai_errors import Reason, refusal
 from workslice_router.routing_table import RoutingTable
@@ -48,6 +49,7 @@ class DataPath:
         self.keys = keys
         self.loop = asyncio.get_running_loop()
         self.idle = IdleConnections()
+        self.hung = HungReplicas(admission, self.start_task, self.loop.time)
         self.connections: set[ClientConnection] = set()
         self.exchanges: set[Exchange] = set()
         self.holding: set[ClientConnection] = set()

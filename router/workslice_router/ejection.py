@@ -10,6 +10,8 @@ ERRORS_IN_A_ROW: Final = 3
 BUSY_REST: Final = 0.5
 DRAINING_REST: Final = 5.0
 PROBE_INTERVAL: Final = 1.0
+HELD_BACK_SECONDS: Final = 5.0
+"""How long nothing goes to a replica that hangs; it is asked again before."""
 MOST_EJECTIONS: Final = 16
 HOPEFUL_EJECTIONS: Final = 3
 """Up to here (seven seconds of rests) requests wait for the replica to come back; beyond it they are refused at once."""
@@ -91,6 +93,12 @@ def settled(health: Health, outcome: Outcome, now: float, probe: bool) -> Health
         case _:
             rest = min(LONGEST_REST, FIRST_REST * 2**health.ejections)
             return Health(health.errors + 1, min(health.ejections + 1, MOST_EJECTIONS), now + rest, ejected=True)
+
+
+def held_back(health: Health, now: float) -> Health:
+    """After a replica has not answered the question whether it lives."""
+    rest_until = max(health.rest_until, now + HELD_BACK_SECONDS)
+    return replace(health, ejections=min(health.ejections + 1, MOST_EJECTIONS), rest_until=rest_until, ejected=True)
 
 
 def hopeful(health: Health) -> bool:

@@ -68,6 +68,8 @@ class Replica:
     dispatched: int = 0
     """Requests ever sent there: breaks ties between idle replicas in turn."""
     health: Health = HEALTHY
+    ask_after: float = 0.0
+    """Not before this time it is asked whether it hangs."""
     load: ReplicaLoad = field(default_factory=ReplicaLoad)
     listed: bool = True
     """Discovery still lists it; a replica that is gone stays until its last request ends."""
