@@ -2,14 +2,14 @@
 
 import asyncio
 import errno
-from dataclasses import replace
 
 import pytest
-from router_under_test import RunningRouter, pool, running_router, until
+from router_under_test import RunningRouter, running_router, until
 from scripted_engine import HELLO, EngineRequest, ScriptedEngine, Wire, response, scripted_engine
 
 from workslice_router import hung_replica
 from workslice_router.ejection import HEALTHY, HELD_BACK_SECONDS, available, held_back
+from workslice_router.hung_replica import Answer
 
 WELL = response(b"")
 BETWEEN_QUESTIONS = hung_replica.ANSWER_SECONDS + hung_replica.PAUSE_SECONDS
@@ -91,27 +91,63 @@ async def test_one_late_answer_is_forgiven():
         assert (await waiting).status == 200
 
 
-async def test_a_router_that_cannot_ask_blames_no_replica(monkeypatch: pytest.MonkeyPatch):
-    async def no_file_left(*_: object) -> None:
-        raise OSError(errno.EMFILE, "Too many open files")
+async def no_file_left(*_: object) -> None:
+    raise OSError(errno.EMFILE, "Too many open files")
 
+
+async def test_a_router_that_cannot_ask_blames_no_replica(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(asyncio, "open_connection", no_file_left)
-    assert await hung_replica.answers("127.0.0.1", 1)
+    assert await hung_replica.ask("127.0.0.1", 1) is Answer.NOT_ASKED
+
+
+async def test_a_router_that_cannot_ask_does_not_call_a_hung_replica_well(monkeypatch: pytest.MonkeyPatch):
+    hung = Engine(b"")
+    async with scripted_engine(hung) as one, running_router(one) as router:
+        waiting = asyncio.create_task(router.ask())
+        await until(lambda: ejected(router) == [True], "it to leave rotation")
+        tried = 0
+
+        async def count(*_: object) -> None:
+            nonlocal tried
+            tried += 1
+            await no_file_left()
+
+        with monkeypatch.context() as patched:
+            patched.setattr(hung_replica.asyncio, "open_connection", count)
+            await until(lambda: tried >= 2, "two attempts to ask")
+            assert ejected(router) == [True]
+        hung.health = WELL
+        await until(lambda: ejected(router) == [False], "it to be back")
+        hung.let.set()
+        assert (await waiting).body == HELLO
 
 
 async def test_a_port_where_nobody_listens_does_not_answer():
     gone = ScriptedEngine()
     await gone.start()
     gone.stop()
-    assert not await hung_replica.answers("127.0.0.1", gone.port)
+    assert await hung_replica.ask("127.0.0.1", gone.port) is Answer.MISSING
 
 
-async def test_a_hung_replica_that_is_listed_no_more_is_asked_no_more():
+@pytest.mark.parametrize("line", [b"HTTP/1.1 2" + b"0" * 5000, b"200", b"\xff" * 10], ids=["endless", "bare", "noise"])
+async def test_noise_is_no_answer(line: bytes):
+    async def noisy(request: EngineRequest, wire: Wire) -> None:
+        wire.write(line + b"\r\n\r\n")
+
+    async with scripted_engine(noisy) as engine:
+        assert await hung_replica.ask("127.0.0.1", engine.port) is Answer.MISSING
+
+
+@pytest.mark.parametrize("gone", ["replica", "pool"])
+async def test_a_hung_replica_that_is_no_longer_there_is_asked_no_more(gone: str):
     hung = Engine(b"")
-    async with scripted_engine(hung) as one, running_router(one, spec=replace(pool(), queue_wait=0.1)) as router:
+    async with scripted_engine(hung) as one, running_router(one) as router:
         waiting = asyncio.create_task(router.ask())
         await until(lambda: ejected(router) == [True], "it to leave rotation")
-        router.table.put_replicas("default/short", [])
+        if gone == "replica":
+            router.table.put_replicas("default/short", [])
+        else:
+            router.table.remove_pool("default/short")
         router.table.commit()
         await until(lambda: not router.data_path._tasks, "the questions to end")
         hung.let.set()

@@ -7,7 +7,9 @@ request has to try it. What it has already is left alone: it is answered if the 
 import asyncio
 import logging
 import math
+import re
 from collections.abc import Callable, Coroutine
+from enum import Enum
 from typing import Any, Final
 
 from workslice_router.admission import Admission
@@ -24,7 +26,18 @@ MISSED_ANSWERS: Final = 2
 PAUSE_SECONDS: Final = 1.0
 CALM_SECONDS: Final = 5.0
 """A replica that has answered is not asked again before."""
-_SERVER_ERROR: Final = 500
+_STATUS_OF_THE_LIVING: Final = re.compile(rb"HTTP/1\.[01] [1-4][0-9]{2}[ \r\n]")
+
+
+class Answer(Enum):
+    """What came of a question."""
+
+    WELL = "well"
+    MISSING = "missing"
+    """Nothing in time, or the engine itself says that it is dead."""
+    NOT_ASKED = "not asked"
+    """The router had no file, port or memory left to ask: that says nothing about the replica."""
+
 
 log = logging.getLogger("workslice_router.hung_replica")
 
@@ -51,9 +64,9 @@ class HungReplicas:
     async def _ask_until_it_answers(self, pool: Pool, replica: Replica) -> None:
         missed = 0
         try:
-            while replica.listed and not await answers(replica.host, replica.port):
-                missed += 1
-                if missed == MISSED_ANSWERS:
+            while replica.listed and (answer := await ask(replica.host, replica.port)) is not Answer.WELL:
+                missed += answer is Answer.MISSING
+                if missed == MISSED_ANSWERS and answer is Answer.MISSING:
                     log.warning(
                         "a replica hangs: it gets no requests until it answers GET /health", extra=_key(replica)
                     )
@@ -67,20 +80,21 @@ class HungReplicas:
             replica.ask_after = self._clock() + CALM_SECONDS
 
 
-async def answers(host: str, port: int) -> bool:
-    """Whether an engine answers that it is well, or the router has no means to ask it."""
+async def ask(host: str, port: int) -> Answer:
+    """Ask an engine for its health."""
     try:
         async with asyncio.timeout(ANSWER_SECONDS):
             reader, writer = await asyncio.open_connection(host, port)
             try:
                 writer.write(b"GET /health HTTP/1.1\r\nhost: engine\r\nconnection: close\r\n\r\n")
-                words = (await reader.readline()).split()
+                line = await reader.readline()
             finally:
                 writer.transport.abort()
     except (OSError, ValueError) as error:  # the latter from names that DNS cannot have, and from endless lines
-        return connect_failure(error).outcome is Outcome.ROUTER_FAULT
-    # 404 from an engine without this path is an answer too.
-    return len(words) > 1 and words[1].isdigit() and int(words[1]) < _SERVER_ERROR
+        own_fault = connect_failure(error).outcome is Outcome.ROUTER_FAULT
+        return Answer.NOT_ASKED if own_fault else Answer.MISSING
+    # 404 from an engine without this path is an answer too, a server error is none.
+    return Answer.WELL if _STATUS_OF_THE_LIVING.match(line) else Answer.MISSING
 
 
 def _key(replica: Replica) -> dict[str, Any]:

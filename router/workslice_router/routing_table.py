@@ -202,6 +202,9 @@ class RoutingTable:
             return
         self._unlink(pool)
         pool.serving = False
+        for replica in pool.replicas:
+            replica.listed = False
+        pool.replicas = tuple(replica for replica in pool.replicas if replica.in_flight)
         self._touched.add(pool)
 
     def commit(self) -> None:
