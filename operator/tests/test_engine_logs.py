@@ -50,7 +50,32 @@ async def test_engines_that_are_well_or_have_said_why_cost_no_read() -> None:
     assert kube.reads == 0
 
 
-async def test_a_log_that_cannot_be_read_leaves_the_pod_as_it_is_and_is_not_asked_for_again() -> None:
+async def test_an_engine_whose_successor_was_asked_by_mistake_is_explained_once_its_replacement_is_seen() -> None:
+    kube = FakeKube()
+    kube.logs |= {("a", False): "", ("a", True): KILLED}
+    logs = EngineLogs(kube)
+    assert await logs.completed("shop", [GONE]) == (GONE,)
+    assert GONE.last_exit is not None
+    replaced = replace(GONE, last_exit=replace(GONE.last_exit, replaced=True))
+    for _ in range(2):
+        assert "engine core exited unexpectedly" in words(await logs.completed("shop", [replaced]))[0]
+    assert kube.reads == 2
+
+
+async def test_what_was_read_before_the_replacement_stays_when_the_log_before_is_gone() -> None:
+    kube = FakeKube()
+    kube.logs["a", False] = KILLED
+    logs = EngineLogs(kube)
+    first = await logs.completed("shop", [GONE])
+    kube.failures["log", "Pod"] = Refused(400, "previous terminated container not found")
+    assert GONE.last_exit is not None
+    replaced = replace(GONE, last_exit=replace(GONE.last_exit, replaced=True))
+    assert words(await logs.completed("shop", [replaced])) == words(first)
+
+
+async def test_a_log_that_cannot_be_read_leaves_the_pod_as_it_is_and_is_asked_for_again_but_not_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     kube = FakeKube()
     kube.failures["log", "Pod"] = Refused(403, "pods/log is forbidden")
     logs = EngineLogs(kube)
@@ -58,6 +83,8 @@ async def test_a_log_that_cannot_be_read_leaves_the_pod_as_it_is_and_is_not_aske
     kube.failures.clear()
     kube.logs["a", False] = KILLED
     assert await logs.completed("shop", [GONE]) == (GONE,)
+    monkeypatch.setattr(engine_logs, "RETRY_SECONDS", 0.0)
+    assert "engine core exited unexpectedly" in words(await logs.completed("shop", [GONE]))[0]
 
 
 async def test_a_kubelet_that_does_not_answer_holds_nothing_up(monkeypatch: pytest.MonkeyPatch) -> None:
