@@ -1,6 +1,7 @@
 """kubectl and helm against one cluster."""
 
 import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,9 +26,10 @@ class Cluster:
 
     def helm(self, *words: str, seconds: float = 300) -> str:
         """Run helm and return what it prints. Raises ClusterError with its message."""
-        # --kubeconfig, not the environment: whatever the caller has exported must not matter.
         argv = [self.helm_program, f"--kubeconfig={self.kubeconfig}", *words]
-        return run(argv, failure=f"helm {' '.join(words[:2])} failed", timeout=seconds)
+        return run(
+            argv, failure=f"helm {' '.join(words[:2])} failed", environment=_environment_of_helm(), timeout=seconds
+        )
 
     def get(self, kind: str, name: str, namespace: str = "default") -> dict[str, Any]:
         """Return one object. Raises ClusterError when there is none."""
@@ -56,6 +58,15 @@ class Cluster:
     def patch(self, kind: str, name: str, namespace: str, change: dict[str, Any]) -> None:
         """Change fields of an object (JSON merge patch)."""
         self.kubectl("patch", kind, name, "-n", namespace, "--type=merge", "-p", json.dumps(change))
+
+
+def _environment_of_helm() -> dict[str, str]:
+    """Return the caller's environment without what would lead helm, and not kubectl, to another cluster or namespace.
+
+    HELM_DRIVER goes as well: releases that are kept elsewhere are not seen.
+    """
+    elsewhere = ("HELM_KUBE", "HELM_NAMESPACE", "HELM_DRIVER")
+    return {name: value for name, value in os.environ.items() if not name.startswith(elsewhere)}
 
 
 def connect(kubeconfig: Path) -> Cluster:
