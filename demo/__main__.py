@@ -151,7 +151,9 @@ def _summary(cluster: Cluster, url: str, model: str) -> None:
         if done.returncode != 0:
             raise ClusterError(f"this line failed: {call}\n{done.stderr}{done.stdout}")
     if is_forwarded():
-        forward = f"--kubeconfig={cluster.kubeconfig} port-forward -n {SYSTEM} service/{RELEASE} {urlsplit(url).port}:80"
+        forward = (
+            f"--kubeconfig={cluster.kubeconfig} port-forward -n {SYSTEM} service/{RELEASE} {urlsplit(url).port}:80"
+        )
         print(f"Lead a port of this machine to it:\n  {cluster.kubectl_program} {forward}\n")
     print(f"Call the endpoint from this machine:\n  {call}\n")
     print(f"Or with the openai client: OpenAI(base_url={url!r}, api_key='none')\n")
