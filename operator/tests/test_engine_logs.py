@@ -1,4 +1,5 @@
 import asyncio
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -104,3 +105,17 @@ async def test_many_engines_that_ended_at_once_are_read_a_few_at_a_time() -> Non
     assert kube.reads == READS_AT_ONCE
     await logs.completed("shop", pods)
     assert kube.reads == READS_AT_ONCE + 2
+
+
+async def test_a_long_log_is_searched_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    searched_by: list[threading.Thread] = []
+
+    def telling_lines(log: str) -> str:
+        searched_by.append(threading.current_thread())
+        return log
+
+    monkeypatch.setattr(engine_logs, "telling_lines", telling_lines)
+    kube = FakeKube()
+    kube.logs["a", False] = "ValueError: x"
+    assert words(await EngineLogs(kube).completed("shop", [GONE])) == ["ValueError: x"]
+    assert searched_by != [threading.current_thread()]

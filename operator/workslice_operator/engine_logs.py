@@ -80,7 +80,9 @@ class EngineLogs:
         except (KubeError, TimeoutError) as error:
             log.info("no log of an engine that ended", extra={"pod": f"{namespace}/{pod.name}", "error": str(error)})
             return None
-        return telling_lines(text)
+        return await asyncio.to_thread(
+            telling_lines, text
+        )  # some tenths of a second for the longest: leases are renewed meanwhile
 
 
 def _ending(pod: PodFacts) -> _Ending:
