@@ -34,10 +34,16 @@ def test_what_the_api_server_complained_of_before_is_not_taken_for_the_cause() -
 
 @pytest.mark.parametrize(
     "log",
-    ["", "INFO: all is well\n", "(APIServer pid=1) INFO [launcher.py:1] [shutdown] API server: shutdown triggered\n"],
-    ids=["silence", "an end of another kind", "told to end"],
+    [
+        "",
+        "INFO: all is well\n",
+        "(APIServer pid=1) INFO [launcher.py:1] [shutdown] API server: shutdown triggered\n",
+        ECHO,
+        "(EngineCore pid=77) ERROR 11-30 09:08:29 [core.py:1512] EngineCore encountered a fatal error.\n" + ECHO,
+    ],
+    ids=["silence", "an end of another kind", "told to end", "only complaints about it", "a cause that is not shown"],
 )
-def test_a_log_without_a_dead_core_is_not_said_to_have_one(log: str) -> None:
+def test_a_core_is_not_said_to_have_died_without_a_word_where_the_log_does_not_show_it(log: str) -> None:
     assert core_death(telling_lines(log)) is None
 
 

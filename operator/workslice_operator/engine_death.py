@@ -14,7 +14,7 @@ from workslice_operator.observed import ContainerExit
 
 _CORE: Final = "(EngineCore"
 _FATAL: Final = "EngineCore encountered a fatal error"
-_CORE_DIED: Final = re.compile(rf"{_FATAL}|[Ee]ngine ?core.* (?:exited|died) unexpectedly|EngineDeadError")
+_CORE_GONE: Final = re.compile(r"[Ee]ngine ?core.* (?:exited|died) unexpectedly")
 _TELLING: Final = re.compile(
     rf"^\S.*?: error: |\w(?:Error|Exception|Exit|NotFound|Interrupt): |\[type=|{_FATAL}|unexpectedly|shutdown triggered"
 )
@@ -49,13 +49,17 @@ def _telling(log: str) -> Iterator[str]:
 
 
 def core_death(log: str) -> str | None:
-    """Why the EngineCore process died: its last exception; empty when it died without a word; None when the log tells of no such death."""
+    """Why the EngineCore process died: its last exception; empty when it died without a word; None when the log tells of neither.
+
+    The complaints of the requests that ran tell only that it died: its own words may stand above what was read.
+    """
     lines = log.splitlines()
-    if not any(_CORE_DIED.search(line) for line in lines):
-        return None
     began = next((number for number, line in enumerate(lines) if _FATAL in line), len(lines))
     own = [clean(line) for line in lines[began:] if line.startswith(_CORE)]
-    return next((line for line in reversed(own) if EXCEPTION.match(line)), "")
+    cause = next((line for line in reversed(own) if EXCEPTION.match(line)), None)
+    if cause is not None:
+        return cause
+    return "" if began == len(lines) and any(_CORE_GONE.search(line) for line in lines) else None
 
 
 def was_told_to_end(log: str) -> bool:
