@@ -10,6 +10,7 @@ from kubernetes.aio.client.rest import RESTClientObject
 from workslice_operator.kube import KubeClient, KubeUnconfigured, connect_kube
 from workslice_operator.kube_api import (
     LEASES,
+    LOG_BYTES,
     NODES,
     PODS,
     POOLS,
@@ -203,3 +204,19 @@ async def test_the_end_of_a_pods_log_is_text_and_bounded(api: Api, kube: KubeCli
         "tailLines": "50",
         "limitBytes": str(4 * 1024 * 1024),
     }
+
+
+async def test_a_log_with_lines_too_long_is_read_with_fewer_since_its_end_would_be_cut_off(
+    api: Api, kube: KubeClient
+) -> None:
+    cut = "x" * LOG_BYTES
+    api.answers = [(200, cut), (200, "the end\n")]
+    assert await kube.pod_log("shop", "chat-1", "engine", previous=False, lines=10_000) == "the end\n"
+    assert [one.query["tailLines"] for one in api.asked] == ["10000", "500"]
+
+
+async def test_a_single_line_over_the_limit_comes_as_far_as_it_goes(api: Api, kube: KubeClient) -> None:
+    cut = "x" * LOG_BYTES
+    api.answers = [(200, cut)] * 3
+    assert await kube.pod_log("shop", "chat-1", "engine", previous=False, lines=30) == cut
+    assert [one.query["tailLines"] for one in api.asked] == ["30", "1"]

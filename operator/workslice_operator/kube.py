@@ -143,9 +143,13 @@ class KubeClient:
 
     async def pod_log(self, namespace: str, pod: str, container: str, *, previous: bool, lines: int) -> str:
         """See kube_api.Kube."""
-        query = {"container": container, "previous": str(previous).lower(), "tailLines": str(lines)}
         path = PODS.path(namespace, pod, "log")
-        return (await self._send("GET", path, query | {"limitBytes": str(LOG_BYTES)})).decode(errors="replace")
+        query = {"container": container, "previous": str(previous).lower(), "limitBytes": str(LOG_BYTES)}
+        while True:
+            text = await self._send("GET", path, query | {"tailLines": str(lines)})
+            if len(text) < LOG_BYTES or lines <= 1:
+                return text.decode(errors="replace")
+            lines = max(1, lines // 20)  # what is over the limit was cut off the end, which matters most
 
     async def _apply(self, resource: Resource, manifest: Mapping[str, Any], manager: str, subresource: str) -> Object:
         metadata = manifest["metadata"]

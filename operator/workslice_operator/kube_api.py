@@ -126,4 +126,4 @@ class Kube(Protocol):
         """JSON merge patch."""
 
     async def pod_log(self, namespace: str, pod: str, container: str, *, previous: bool, lines: int) -> str:
-        """The end of a container's log, or with `previous` of the one that it replaced; at most LOG_BYTES."""
+        """The end of a container's log, or with `previous` of the one that it replaced; at most LOG_BYTES, in fewer lines if need be."""
