@@ -1,13 +1,17 @@
+from collections.abc import Mapping
 from datetime import UTC, datetime
+from typing import Any
 
+import pytest
 from fake_kube import FakeKube
 from pool_objects import raw_pool
 
 from workslice_api.names import Reason
 from workslice_api.pool import WorkspacePool
 from workslice_operator.event_writer import EventWriter
-from workslice_operator.kube_api import Refused
+from workslice_operator.kube_api import Object, Refused, Resource
 from workslice_operator.pool_events import EventNote
+from workslice_operator.write_fence import NotLeading
 
 POOL = WorkspacePool.model_validate(raw_pool()).metadata
 NOTE = EventNote("Normal", Reason.SCALED_UP, "2 replicas")
@@ -58,3 +62,20 @@ async def test_an_event_that_cannot_be_written_stops_nothing() -> None:
     kube.failures["create", "Event"] = Refused(403, "namespace is terminating")
     await writer(kube).write("WorkspacePool", POOL, NOTE)
     assert events(kube) == []
+
+
+@pytest.mark.parametrize("fault", [NotLeading("the lease is not held at the moment"), TimeoutError()])
+async def test_an_event_that_the_fence_held_back_is_written_by_the_retry(fault: Exception) -> None:
+    class Fenced(FakeKube):
+        async def create(self, resource: Resource, manifest: Mapping[str, Any]) -> Object:
+            if faults:
+                raise faults.pop()
+            return await super().create(resource, manifest)
+
+    faults = [fault]
+    kube = Fenced()
+    once = writer(kube)
+    with pytest.raises(type(fault)):
+        await once.write("WorkspacePool", POOL, NOTE)
+    await once.write("WorkspacePool", POOL, NOTE)
+    assert kube.written("Event") == ["create"]

@@ -10,6 +10,7 @@ from workslice_api.base import ObjectMeta
 from workslice_api.names import API_VERSION, FIELD_MANAGER
 from workslice_operator.kube_api import EVENTS, Conflict, Kube, KubeError, NamespaceGoing
 from workslice_operator.pool_events import EventNote
+from workslice_operator.write_fence import NotLeading
 
 REMEMBERED = 1000
 _LONGEST_MESSAGE = 1024
@@ -29,7 +30,11 @@ class EventWriter:
         self._counts: OrderedDict[str, int] = OrderedDict()
 
     async def write(self, kind: str, about: ObjectMeta, note: EventNote) -> None:
-        """Write or count up. An Event that cannot be written is logged and given up: Events are never worth a retry."""
+        """Write or count up. An Event that the API does not take is logged and given up: Events are never worth a retry.
+
+        Raises:
+            NotLeading, TimeoutError: see FencedKube; the next writing of the same Event begins anew.
+        """
         namespace = about.namespace or "default"  # where Events of cluster-scoped objects go
         message = note.message[:_LONGEST_MESSAGE]
         digest = hashlib.sha256(f"{about.uid} {note.reason} {message}".encode()).hexdigest()[:16]
@@ -49,6 +54,9 @@ class EventWriter:
             await self._kube.merge_patch(EVENTS, namespace, name, patch)
         except NamespaceGoing:
             pass
+        except (NotLeading, TimeoutError):
+            self._counts.pop(name, None)  # a retry must not take it for written
+            raise
         except KubeError as error:
             self._counts.pop(name, None)
             log.warning("event not written: %s", error, extra={"key": f"{kind} {about.namespace}/{about.name}"})
