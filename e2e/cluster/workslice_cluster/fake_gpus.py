@@ -7,6 +7,7 @@
 import argparse
 import hashlib
 import json
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -83,8 +84,10 @@ def manifests(image: str, wanted: Inventory, engine: Path) -> list[dict[str, Any
 def install(kubectl: Callable[..., str], image: str, wanted: Inventory, engine: Path) -> None:
     """Apply the manifests, label the nodes, and return when every node offers the slices.
 
-    `kubectl` takes the words of a command and, as `stdin`, what it reads. Raises ClusterError when the plugin does not run.
+    `kubectl` takes the words of a command and, as `stdin`, what it reads. Raises ClusterError when the plugin does not run, and
+    before anything is changed when a node has GPUs of somebody else.
     """
+    _refuse_other_gpus(kubectl)
     items = manifests(image, wanted, engine)
     kubectl("apply", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
     kubectl("rollout", "status", f"daemonset/{NAME}", "-n", NAMESPACE, "--timeout=100s")
@@ -95,12 +98,35 @@ def install(kubectl: Callable[..., str], image: str, wanted: Inventory, engine: 
         kubectl("wait", "nodes", "--all", f"--for=jsonpath={offered}", "--timeout=60s")
 
 
+def _refuse_other_gpus(kubectl: Callable[..., str]) -> None:
+    """Raise ClusterError when a node has nvidia.com/* resources that an earlier fake plugin did not provide.
+
+    The kubelet takes a resource from whichever plugin registered last: pods would get fakes for the GPUs that they asked for.
+    """
+    config = kubectl("get", "configmap", NAME, "-n", NAMESPACE, "-o", "json", "--ignore-not-found")
+    own = json.loads(config)["data"][inventory.path_of(Path()).name] if config.strip() else None
+    fake = {part.resource for part in inventory.from_json(own).slices} if own else set()
+    for node in json.loads(kubectl("get", "nodes", "-o", "json"))["items"]:
+        # Capacity: what is unhealthy is not allocatable. A resource whose plugin has gone stays, with 0.
+        resources = node.get("status", {}).get("capacity", {})
+        real = sorted(one for one in set(resources) - fake if one.startswith("nvidia.com/") and resources[one] != "0")
+        if real:
+            raise ClusterError(
+                f"the node {node['metadata']['name']} has {', '.join(real)} already, which fake GPUs would replace: nothing was "
+                "changed. Let KUBECONFIG name a cluster without GPUs"
+            )
+
+
 def _main() -> None:
     parser = argparse.ArgumentParser(prog="python -m workslice_cluster.fake_gpus", description=__doc__)
     parser.add_argument("image", help="reference of the device plugin's image, as the nodes have it")
     parser.add_argument("--engine", type=Path, required=True, help="folder on every node with the engine's packages")
     parser.add_argument("--inventory", type=Path, metavar="FILE", help="JSON with the GPUs each node pretends to have")
     arguments = parser.parse_args()
+    if not os.environ.get("KUBECONFIG"):
+        raise ClusterError(
+            "KUBECONFIG is not set: let it name the kubeconfig of the cluster whose nodes shall pretend to have GPUs"
+        )
     program = client_tools.ensure(cache_folder())["kubectl"]
 
     def kubectl(*words: str, stdin: str | None = None) -> str:
