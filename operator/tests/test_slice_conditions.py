@@ -119,3 +119,31 @@ def test_a_free_slice_on_a_node_that_refuses_for_another_reason_is_told_with_tha
     assert (finding.status, finding.reason) == (False, Reason.UNSCHEDULABLE)
     assert finding.message.startswith("b has no place although 2 × 3g.40gb are free: 0/2 nodes are available: ")
     assert "add template.tolerations" in finding.message
+
+
+@pytest.mark.parametrize(
+    "taint",
+    [
+        "node-role.kubernetes.io/control-plane: ",
+        "node.kubernetes.io/unreachable: ",
+        "node.kubernetes.io/not-ready: ",
+        "node.kubernetes.io/unschedulable: ",
+    ],
+)
+def test_the_taints_of_control_planes_and_of_lost_nodes_are_no_reason_why_a_slice_that_is_free_now_was_refused(
+    taint: str,
+) -> None:
+    said = f"0/2 nodes are available: 1 Insufficient {LARGE_SLICE}, 1 node(s) had untolerated taint {{{taint}}}. preemption: 0/2."
+    observed = make_observed(profile=LARGE, inventory=make_inventory(large=(1, 0)), pods=(unplaced_pod("a", said),))
+    assert slices_granted(observed, 1).reason is Reason.SLICES_UNKNOWN
+
+
+def test_the_advice_is_about_what_can_be_changed_and_not_about_the_control_planes_taint() -> None:
+    said = (
+        "0/2 nodes are available: 1 Insufficient memory, 1 node(s) had untolerated taint "
+        "{node-role.kubernetes.io/control-plane: }. preemption: 0/2."
+    )
+    observed = make_observed(profile=LARGE, inventory=make_inventory(large=(1, 0)), pods=(unplaced_pod("a", said),))
+    finding = slices_granted(observed, 1)
+    assert finding.reason is Reason.UNSCHEDULABLE
+    assert finding.message.endswith("lower memory.host of the profile or free memory on the nodes")

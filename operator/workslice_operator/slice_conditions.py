@@ -27,6 +27,12 @@ _ADVICE: Final = (
     ("were unschedulable", "uncordon a node that has free slices"),
     ("Too many pods", "raise the node's limit of pods"),
 )
+_TAINT_OF_NODES: Final = re.compile(
+    r"untolerated taint(?:\(s\))? \{(?:node-role\.kubernetes\.io/(?:control-plane|master)"
+    r"|node\.kubernetes\.io/(?:unreachable|not-ready|unschedulable|out-of-service|network-unavailable)"
+    r"|node\.cloudprovider\.kubernetes\.io/(?:uninitialized|shutdown))\b"
+)
+"""Kubernetes puts them on control planes and on nodes that are lost, cordoned or not yet up: no pool is meant to tolerate them."""
 
 
 def slices_granted(observed: Observed, desired: int) -> Finding:
@@ -63,10 +69,21 @@ def free_although_refused(observed: Observed) -> int:
 
 
 def _lacks_more_than_a_slice(said: str, resource: str) -> bool:
-    # "0/3 nodes are available: 2 Insufficient nvidia.com/mig-1g.10gb, 1 node(s) were unschedulable": slices of the latter are not free.
+    return any(not _fits_a_lack_of_slices(one, resource) for one in _reasons(said))
+
+
+def _reasons(said: str) -> Sequence[str]:
+    # "0/3 nodes are available: 2 Insufficient nvidia.com/mig-1g.10gb, 1 node(s) were unschedulable"
     _, _, reasons = _scheduler_message(said).partition(": ")
-    expected = (f"Insufficient {resource}", "were unschedulable")
-    return any(not one.rstrip(".").endswith(expected) for one in reasons.split(", "))
+    return [one.rstrip(".") for one in reasons.split(", ")]
+
+
+def _fits_a_lack_of_slices(reason: str, resource: str) -> bool:
+    """Whether a node may be out of the question for this reason without anything wrong with the pool: its slices are not free."""
+    return (
+        reason.endswith((f"Insufficient {resource}", "were unschedulable"))
+        or _TAINT_OF_NODES.search(reason) is not None
+    )
 
 
 def _unplaced(observed: Observed, profile: str, products: Sequence[str], refused: Sequence[PodFacts]) -> Finding:
@@ -78,7 +95,7 @@ def _unplaced(observed: Observed, profile: str, products: Sequence[str], refused
     if count or not short:  # a node with a free slice refuses for another reason
         pod = next((one for one in refused if _lacks_more_than_a_slice(one.unschedulable, resource)), refused[0])
         said = _scheduler_message(pod.unschedulable)
-        advice = next((advice for words, advice in _ADVICE if words in said), "see kubectl describe pod")
+        advice = _advice(said, resource)
         free = f" although {count} × {profile} are free" if count else ""
         return Finding(False, Reason.UNSCHEDULABLE, f"{pod.name} has no place{free}: {said}; {cordoned or advice}")
     if inventory is None:
@@ -98,6 +115,13 @@ def _unplaced(observed: Observed, profile: str, products: Sequence[str], refused
     advice = _failed(inventory, resource, products) or cordoned or _FREE_ONE
     message = f"no node has a free {profile}{where} {counts}; free: {others or 'none of another kind'}; {advice}"
     return Finding(False, Reason.NO_FREE_SLICE, message)
+
+
+def _advice(said: str, resource: str) -> str:
+    # The taint of a control plane, which stands in nearly every message, hides nothing that can be changed.
+    telling = [one for one in _reasons(said) if not _fits_a_lack_of_slices(one, resource)]
+    found = (advice for text in (", ".join(telling), said) for words, advice in _ADVICE if words in text)
+    return next(found, "see kubectl describe pod")
 
 
 _FREE_ONE: Final = "lower the replicas of a pool that uses this slice, add GPUs, or choose another slice in the profile"
