@@ -53,6 +53,11 @@ def test_larger_than_every_class_but_within_a_context_goes_to_the_largest_class(
     assert choose(routes, 6000, 6000) == "long"
 
 
+def test_what_may_exceed_every_context_goes_to_the_largest_class_even_when_all_contexts_are_equal() -> None:
+    routes = table_of((LONG, ()), (replace(SHORT, context_tokens=LONG.context_tokens), ())).routes["tiny"]
+    assert choose(routes, 5000, 5000, room=9000) == "long"
+
+
 def test_a_named_class_that_cannot_hold_the_request_names_its_limit(routes: ModelRoutes) -> None:
     with pytest.raises(Refused) as caught:
         choose(routes, 5000, 5000, "short")

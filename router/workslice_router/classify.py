@@ -34,7 +34,7 @@ def classify(
         return holding[-1]
     if least > routes.context_tokens:
         raise _too_large(least, f"model '{routes.name}'", routes.context_tokens)
-    return max(routes.classes, key=lambda one: one.context_tokens)
+    return max(routes.classes, key=lambda one: (one.context_tokens, one.tokens))
 
 
 def _too_large(tokens: int, subject: str, limit: int) -> Refused:
