@@ -2,7 +2,7 @@ from typing import Any
 
 from pool_facts import LARGE_SLICE, SLICE
 
-from workslice_operator.slice_inventory import SliceInventory, slice_inventory
+from workslice_operator.slice_inventory import SliceInventory, requested_slices, slice_inventory
 
 
 def node(name: str, ready: bool = True, cordoned: bool = False, product: str = "A", **slices: str) -> dict[str, Any]:
@@ -26,6 +26,21 @@ def test_placed_pods_take_slices_and_waiting_or_finished_ones_do_not() -> None:
     pods = [pod("n1"), pod("n1", phase="Pending"), pod(None), pod("n1", phase="Succeeded"), pod("n1", LARGE_SLICE)]
     inventory = slice_inventory([node("n1", small="3", large="1")], pods)
     assert (inventory.free(SLICE), inventory.free(LARGE_SLICE)) == (1, 0)
+
+
+def test_init_containers_and_sidecars_hold_slices_as_the_scheduler_counts_them() -> None:
+    def container(count: int, **more: str) -> dict[str, Any]:
+        return {"resources": {"limits": {SLICE: str(count)}}} | more
+
+    def requested(init: list[dict[str, Any]], containers: list[dict[str, Any]]) -> int:
+        return requested_slices({"spec": {"initContainers": init, "containers": containers}})[SLICE]
+
+    sidecar = container(1, restartPolicy="Always")
+    assert requested([container(3), container(2)], [container(1)]) == 3
+    assert requested([container(1)], [container(1), container(1)]) == 2
+    assert requested([sidecar], [container(2)]) == 3
+    assert requested([sidecar, container(3)], [container(2)]) == 4
+    assert requested([container(3), sidecar], [container(1)]) == 3
 
 
 def test_slices_of_cordoned_and_lost_nodes_are_not_free_but_are_told() -> None:

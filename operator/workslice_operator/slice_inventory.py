@@ -100,13 +100,22 @@ def slice_inventory(nodes: Iterable[Mapping[str, Any]], pods: Iterable[Mapping[s
 
 
 def requested_slices(pod: Mapping[str, Any]) -> Counter[str]:
-    """Slices that a raw pod asks for, by resource."""
-    wanted: Counter[str] = Counter()
-    for container in pod.get("spec", {}).get("containers", []):
-        for resource, amount in (container.get("resources", {}).get("limits") or {}).items():
-            if is_slice_resource(resource):
-                wanted[resource] += _whole(amount)
-    return wanted
+    """Slices that a raw pod holds, by resource, as the scheduler counts: what its containers and sidecars need together, or any of
+    its init containers with the sidecars that run before it, whichever is more.
+    """
+    spec = pod.get("spec", {})
+    sidecars: Counter[str] = Counter()
+    most: Counter[str] = Counter()
+    for container in spec.get("initContainers") or []:
+        if container.get("restartPolicy") == "Always":
+            sidecars += _limits(container)
+        else:
+            most |= sidecars + _limits(container)
+    return most | sum((_limits(one) for one in spec.get("containers") or []), sidecars)
+
+
+def _limits(container: Mapping[str, Any]) -> Counter[str]:
+    return Counter(_slices(container.get("resources", {}).get("limits")))
 
 
 def _node_slices(node: Mapping[str, Any], used: Counter[str]) -> NodeSlices:
