@@ -1,3 +1,4 @@
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -220,10 +221,11 @@ def test_a_starting_replica_is_looked_at_when_its_time_is_over() -> None:
     assert planned(make_observed(deployment=make_deployment(), pods=(make_pod(age=500),))).requeue_after == 100
 
 
-def test_a_scheduler_that_does_not_see_a_free_slice_is_looked_at_again_soon() -> None:
+def test_a_scheduler_that_does_not_see_a_free_slice_is_looked_at_again_soon_but_not_for_ever() -> None:
     pods = (unplaced_pod("a", "0/1 nodes are available: 1 Insufficient nvidia.com/mig-1g.10gb."),)
     observed = make_observed(deployment=make_deployment(), inventory=make_inventory(small=(1, 0)), pods=pods)
     assert planned(observed).requeue_after == 4
+    assert planned(replace(observed, disagreement=60)).requeue_after == 10
 
 
 def test_a_replica_without_a_slice_is_looked_at_often_since_slices_send_no_events() -> None:

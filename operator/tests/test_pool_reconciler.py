@@ -196,6 +196,41 @@ async def test_an_engine_whose_core_died_is_explained_from_its_log(world: World)
     assert "the EngineCore process of chat-engine-1 was killed or crashed without a word" in said.message
 
 
+def put_free_slice(world: World) -> None:
+    ready = {"conditions": [{"type": "Ready", "status": "True"}], "allocatable": {"nvidia.com/mig-1g.10gb": "1"}}
+    world.kube.put({"kind": "Node", "metadata": {"name": "gpu-7"}, "spec": {}, "status": ready})
+
+
+def put_waiting_pod(world: World, refused: bool) -> None:
+    said = "0/1 nodes are available: 1 Insufficient nvidia.com/mig-1g.10gb."
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": said}
+    pod = child("Pod", "chat-engine-1", uid="one", creationTimestamp="2026-01-01T00:00:00Z")
+    world.kube.put(pod | {"status": {"phase": "Pending", "conditions": [condition] if refused else []}})
+
+
+async def test_a_scheduler_that_goes_on_refusing_a_free_slice_is_believed_after_a_minute_and_asked_less_often(
+    world: World,
+) -> None:
+    put_free_slice(world)
+    put_waiting_pod(world, refused=True)
+    assert await world.reconcile() == 4
+    assert await world.reconcile(after=59) == 4
+    assert world.reason("SlicesGranted") == "SlicesUnknown"
+    assert await world.reconcile(after=1) == 10
+    assert world.reason("SlicesGranted") == "Unschedulable"
+
+
+async def test_a_new_disagreement_has_its_own_minute(world: World) -> None:
+    put_free_slice(world)
+    put_waiting_pod(world, refused=True)
+    await world.reconcile()
+    put_waiting_pod(world, refused=False)
+    await world.reconcile(after=30)
+    put_waiting_pod(world, refused=True)
+    await world.reconcile(after=30)
+    assert world.reason("SlicesGranted") == "SlicesUnknown"
+
+
 async def test_demand_wakes_the_pools_that_it_concerns(world: World) -> None:
     world.kube.put(raw_pool(scaling={"mode": "QueueDepth", "maxReplicas": 4, "targetPerReplica": 1}))
     world.demand = QueueSignal(queued=1, running=0)

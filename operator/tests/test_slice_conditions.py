@@ -147,3 +147,15 @@ def test_the_advice_is_about_what_can_be_changed_and_not_about_the_control_plane
     finding = slices_granted(observed, 1)
     assert finding.reason is Reason.UNSCHEDULABLE
     assert finding.message.endswith("lower memory.host of the profile or free memory on the nodes")
+
+
+def test_a_disagreement_that_lasts_ends_with_the_schedulers_word() -> None:
+    observed = make_observed(
+        profile=LARGE, inventory=make_inventory(large=(2, 0)), pods=(unplaced_pod("a", NO_LARGE),), disagreement=60
+    )
+    finding = slices_granted(observed, 1)
+    assert (finding.status, finding.reason) == (False, Reason.UNSCHEDULABLE)
+    assert finding.message == (
+        f"a has no place although 2 × 3g.40gb are free: 0/1 nodes are available: 1 Insufficient {LARGE_SLICE}; "
+        "kubectl describe node tells who holds them; slices behind a taint that the scheduler names need template.tolerations"
+    )

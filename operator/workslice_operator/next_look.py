@@ -8,7 +8,7 @@ from typing import Final
 from workslice_api.quantity import duration_seconds
 from workslice_operator.observed import Observed
 from workslice_operator.scaling import Decision, is_starting
-from workslice_operator.slice_conditions import free_although_refused
+from workslice_operator.slice_conditions import free_although_refused, may_settle
 
 _UNWATCHED_SECONDS: Final = 10.0
 """Slices of other pools, volumes, quotas and nodes change without an event of this pool."""
@@ -30,7 +30,7 @@ def _delays(observed: Observed, decision: Decision, startup_timeout: float, now:
     live = [pod for pod in observed.pods if pod.live]
     if sum(pod.scheduled for pod in live) < decision.desired or observed.missing_volumes:
         yield _UNWATCHED_SECONDS
-    if free_although_refused(observed):
+    if may_settle(observed) and free_although_refused(observed):
         yield _DISAGREEMENT_SECONDS
     if any(pod.node in observed.cordoned_nodes or pod.silent for pod in live):
         yield _UNWATCHED_SECONDS

@@ -188,6 +188,8 @@ class Observed:
     """By pod UID: loads of those that were asked and answered, after the routers had acknowledged them."""
     missing_volumes: tuple[str, ...] = ()
     """PersistentVolumeClaims that the profile's model.source names and that do not exist in the pool's namespace."""
+    disagreement: float = 0.0
+    """Seconds for which the scheduler has refused the pool's pods for want of slices that the inventory called free at every look."""
 
     @property
     def cordoned_nodes(self) -> frozenset[str]:

@@ -37,6 +37,7 @@ from workslice_operator.observed import EngineLoad, Observed, QueueSignal, Route
 from workslice_operator.plan import plan, plan_after_failed_apply
 from workslice_operator.readable import validation_sentence
 from workslice_operator.shared_read import SharedRead
+from workslice_operator.slice_conditions import free_although_refused
 from workslice_operator.slice_inventory import SliceInventory
 from workslice_operator.status_urgency import Urgency, urgency
 
@@ -56,6 +57,8 @@ class _Remembered:
     written_at: float
     applied: dict[str, tuple[str, str]]
     """Kind → digests of the manifest applied last and of what was in its child after it."""
+    disagrees_since: float | None
+    """Since when the scheduler refuses pods for slices that the inventory calls free; None: it does not."""
 
 
 class PoolReconciler:
@@ -151,6 +154,9 @@ class PoolReconciler:
         now = self._clock()
         observed = replace(observed, routers=self._routers(pool.key))
         observed = replace(observed, engines=await self._ask_engines(observed, now))
+        disagrees_since = self._disagrees_since(observed, known)
+        if disagrees_since is not None:
+            observed = replace(observed, disagreement=self._monotonic() - disagrees_since)
         planned = plan(observed, self._installation, now)
         applied = known.applied if known else {}
         refusals = await self._mark_pods(key, planned.mark)
@@ -167,11 +173,17 @@ class PoolReconciler:
         if how is not Urgency.NOTHING and not held_back:
             await self._write_status(pool, planned.status)
             written_at = self._monotonic()
-        self._remembered[key] = _Remembered(pool, planned.status, written_at, applied)
+        self._remembered[key] = _Remembered(pool, planned.status, written_at, applied, disagrees_since)
         self._show(key, planned.status)
         # No event tells when a quota grows or somebody else's object goes away.
         waits = (planned.requeue_after, held_back, UNWATCHED_SECONDS if refusals or observed.taken_names else 0.0)
         return min(wait for wait in waits if wait > 0)
+
+    def _disagrees_since(self, observed: Observed, known: _Remembered | None) -> float | None:
+        if not free_although_refused(observed):
+            return None
+        before = known.disagrees_since if known else None
+        return self._monotonic() if before is None else before
 
     async def _ask_engines(self, observed: Observed, now: datetime) -> dict[str, EngineLoad]:
         pods = engines_to_ask(observed, now)

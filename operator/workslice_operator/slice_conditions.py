@@ -11,6 +11,10 @@ from workslice_operator.observed import Observed, PodFacts
 from workslice_operator.slice_inventory import SliceInventory
 
 _ADVICE: Final = (
+    (
+        "Insufficient nvidia.com/",
+        "kubectl describe node tells who holds them; slices behind a taint that the scheduler names need template.tolerations",
+    ),
     ("untolerated taint", "add template.tolerations to the pool"),
     (
         "node affinity/selector",
@@ -27,6 +31,8 @@ _ADVICE: Final = (
     ("were unschedulable", "uncordon a node that has free slices"),
     ("Too many pods", "raise the node's limit of pods"),
 )
+_SETTLED_SECONDS: Final = 60.0
+"""A disagreement that lasts longer is none of a moment: the scheduler knows something that the inventory does not."""
 _TAINT_OF_NODES: Final = re.compile(
     r"untolerated taint(?:\(s\))? \{(?:node-role\.kubernetes\.io/(?:control-plane|master)"
     r"|node\.kubernetes\.io/(?:unreachable|not-ready|unschedulable|out-of-service|network-unavailable)"
@@ -50,8 +56,7 @@ def slices_granted(observed: Observed, desired: int) -> Finding:
         return Finding(None, Reason.SLICES_UNKNOWN, f"{so_far}; the others are not placed yet")
     slice_ = observed.profile.spec.slice
     free = free_although_refused(observed)
-    if free:
-        # Either side may be behind the other by a moment.
+    if free and may_settle(observed):
         seen = f"the scheduler found no free {slice_.profiles[0]} when it looked last, and {free} are free now: it looks again by itself"
         return Finding(None, Reason.SLICES_UNKNOWN, f"{so_far}; {seen}")
     return _unplaced(observed, slice_.profiles[0], slice_.products, refused)
@@ -66,6 +71,11 @@ def free_although_refused(observed: Observed) -> int:
     if any(_lacks_more_than_a_slice(said, resource) for said in refused):
         return 0
     return observed.inventory.free(resource, observed.profile.spec.slice.products)
+
+
+def may_settle(observed: Observed) -> bool:
+    """Whether the scheduler and the inventory disagree only because either is behind the other by a moment."""
+    return observed.disagreement < _SETTLED_SECONDS
 
 
 def _lacks_more_than_a_slice(said: str, resource: str) -> bool:
