@@ -31,6 +31,7 @@ from demo.installation import (
 )
 from demo.load import Load
 from demo.pool_state import describe, ready_pools
+from demo.port_forward import end_forwards_on_termination
 from demo.question import LONG_QUESTION, SHORT_QUESTION, Answer, ask, table
 from demo.waiting import NotYet, wait_until
 from workslice_cluster import models
@@ -164,4 +165,5 @@ def _summary(cluster: Cluster, url: str, model: str) -> None:
 
 
 if __name__ == "__main__":
+    end_forwards_on_termination()
     sys.exit(main())

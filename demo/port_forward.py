@@ -2,7 +2,9 @@
 
 import atexit
 import re
+import signal
 import subprocess
+import sys
 import tempfile
 import threading
 from dataclasses import dataclass
@@ -43,6 +45,16 @@ def forwarded_port(cluster: Cluster, namespace: str, selector: str, port: int) -
         made = _start(cluster, namespace, ready[0], f"{known.port if known else ''}:{port}")
         _forwards[cluster.kubeconfig] = made
         return made.port
+
+
+def end_forwards_on_termination() -> None:
+    """Let SIGTERM end this process as sys.exit(143) does: its forwards end with it, as they do for every other exit."""
+
+    def end(number: int, _: object) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the way out is not cut short by a second one
+        sys.exit(128 + number)
+
+    signal.signal(signal.SIGTERM, end)
 
 
 def _ready_pods(cluster: Cluster, namespace: str, selector: str) -> list[str]:

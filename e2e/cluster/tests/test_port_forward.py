@@ -1,6 +1,9 @@
 """A router is reached through `kubectl port-forward` where its address is not: one port, whichever pod is behind it."""
 
 import json
+import os
+import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -13,12 +16,14 @@ sys.path.insert(0, str(repository()))
 
 from demo.cluster_client import Cluster
 from demo.port_forward import forwarded_port
+from demo.waiting import NotYet, wait_until
 
 KUBECTL = """#!/bin/sh
 cd "$(dirname "$0")"
 case "$*" in
   *port-forward*)
     echo "$@" >>calls
+    echo $$ >pid
     test -e broken && { echo "error: forbidden" >&2; exit 1; }
     echo "Forwarding from 127.0.0.1:34567 -> 8000"
     exec sleep 60 ;;
@@ -80,3 +85,35 @@ def test_a_forward_that_does_not_start_says_why_and_what_else_there_is(kubectl: 
     (kubectl.folder / "broken").touch()
     with pytest.raises(ClusterError, match=r"error: forbidden(.|\n)*WORKSLICE_ENDPOINT"):
         kubectl.port()
+
+
+FORWARDS_UNTIL_SIGTERM = """
+import sys, time
+from pathlib import Path
+from demo.cluster_client import Cluster
+from demo.port_forward import end_forwards_on_termination, forwarded_port
+end_forwards_on_termination()
+folder = Path(sys.argv[1])
+print(forwarded_port(Cluster(folder / "kubeconfig", folder / "kubectl", Path("/none")), "system", "app=router", 8000), flush=True)
+time.sleep(60)
+"""
+
+
+def test_a_process_that_is_terminated_leaves_no_forward_behind(kubectl: Kubectl) -> None:
+    kubectl.show(good="True")
+    words = [sys.executable, "-c", FORWARDS_UNTIL_SIGTERM, str(kubectl.folder)]
+    with subprocess.Popen(words, cwd=repository(), stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "34567\n"
+        forward = int((kubectl.folder / "pid").read_text())
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=10) == 128 + signal.SIGTERM
+
+    def gone() -> None:
+        try:
+            os.kill(forward, 0)
+        except ProcessLookupError:
+            return
+        raise NotYet(f"process {forward} lives")
+
+    wait_until("the forward to end", gone, seconds=5, every=0.1)
