@@ -49,6 +49,24 @@ def test_without_max_tokens_nearly_every_answer_that_the_model_gives_must_fit(bo
     assert both.lease(prompt_size=100, max_tokens=1800).pool.key == "serving/short", "a bound that fits is believed"
 
 
+def test_without_max_tokens_no_answer_needs_more_room_than_the_largest_context_leaves(both: Bench) -> None:
+    for _ in range(200):
+        both.estimator.answers.learn("tiny", "long", 20_000, bounded=False, cut=False)
+    assert both.admission.plan(view(prompt_size=100, max_tokens=None), None).room == LONG.context_tokens
+    assert both.admission.plan(view(prompt_size=9000, max_tokens=None), None).room == 9001
+
+
+def test_without_max_tokens_the_room_stays_within_the_largest_context_when_the_prompt_proves_longer() -> None:
+    bench = Bench(table_of((SHORT, replicas("s")), (replace(LONG, context_tokens=3000), replicas("l"))))
+    asked = view(prompt_size=100, max_tokens=None)
+    for _ in range(200):
+        bench.estimator.answers.learn("tiny", "short", 1500, bounded=False, cut=False)
+    lease = bench.lease(prompt_size=100, max_tokens=None)
+    larger = bench.admission.larger(lease, asked)
+    assert larger is not None
+    assert (larger.prompt_tokens, larger.room) == (2001, 3000)
+
+
 def test_a_bound_on_the_answer_is_no_forecast_of_it(both: Bench) -> None:
     roomy = replace(SHORT, context_tokens=6000)
     both.table.put_pool(roomy)

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from router_under_test import RunningRouter, chat, running_router
+from router_under_test import RunningRouter, chat, pool, running_router
 from scripted_engine import DONE, answers, response, scripted_engine, stream, token
 
 from workslice_router.metrics import TRUNCATED
@@ -67,10 +67,27 @@ async def test_a_stream_counts_too_even_without_usage(events: tuple[bytes, ...],
         assert truncated(router) == expected
 
 
-async def test_after_answers_were_cut_a_request_counts_as_longer():
+async def test_after_answers_were_cut_where_there_was_little_room_a_request_counts_as_longer():
     async with scripted_engine(answers(whole("length", 1500))) as engine, running_router(engine) as router:
+        router.table.put_pool(pool("long", class_tokens=8192, context_tokens=8192))
+        router.table.commit()
         await router.ask(free())
         assert router.data_path.estimator.answers.longest("tiny") >= 3000
+
+
+async def test_an_answer_that_even_the_largest_context_cuts_says_nothing_about_the_others():
+    async with scripted_engine(answers(whole("length", 1500))) as engine, running_router(engine) as router:
+        await router.ask(free())
+        assert router.data_path.estimator.answers.longest("tiny") == 512
+        assert router.data_path.estimator.answers.expected("tiny", "short") > 512, "but it was as long as it was"
+
+
+async def test_an_answer_whose_request_lets_no_answer_end_says_nothing_about_the_others():
+    async with scripted_engine(answers(whole("length", 1500))) as engine, running_router(engine) as router:
+        router.table.put_pool(pool("long", class_tokens=8192, context_tokens=8192))
+        router.table.commit()
+        await router.ask(free(ignore_eos=True))
+        assert router.data_path.estimator.answers.longest("tiny") == 512
 
 
 async def test_a_stream_without_usage_teaches_by_its_events():

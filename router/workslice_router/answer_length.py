@@ -38,8 +38,8 @@ class AnswerLengths:
         return longest if sketch.seen >= _ENOUGH_FOR_A_TAIL else max(longest, self._first)
 
     def learn(self, model: str, class_name: str, tokens: int, *, bounded: bool, cut: bool) -> None:
-        """Take in an answer. `bounded`: its request set max_tokens. `cut`: the pool's context ended it, so it wanted to be longer;
-        it counts as twice as long, and the next one goes where there is more room.
+        """Take in an answer. `bounded`: its request set max_tokens, or something else of which others know nothing ended it. `cut`: the
+        pool's context ended it, so it wanted to be longer; it counts as twice as long, and the next one goes where there is more room.
         """
         key = (model, class_name)
         mean, seen = self._means.get(key) or (float(self._first), 0)

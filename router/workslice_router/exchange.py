@@ -265,8 +265,10 @@ class Exchange:
         if cut:
             self._data_path.metrics.truncated(lease.pool.key)
         if length and limit != 0:
+            # An answer that never ends finds more room nowhere. It must not send all others where there is most.
+            endless = view.ignores_end or (cut and lease.pool.spec.context_tokens >= lease.plan.routes.context_tokens)
             self._data_path.estimator.answers.learn(
-                lease.pool.spec.model, lease.class_name, length, bounded=limit is not None, cut=cut
+                lease.pool.spec.model, lease.class_name, length, bounded=limit is not None or endless, cut=cut
             )
 
     # --- from outside -----------------------------------------------------------------------------------------------------

@@ -50,6 +50,8 @@ class RequestView:
     """The client sent a top-level `cache_salt`."""
     has_priority: bool
     """The client sent a top-level `priority`."""
+    ignores_end: bool = False
+    """The answer goes on until something cuts it (vLLM's `ignore_eos`)."""
 
 
 def read_request_body(body: bytes, endpoint: str) -> RequestView:
@@ -91,6 +93,7 @@ def read_request_body(body: bytes, endpoint: str) -> RequestView:
         include_usage=isinstance(options, dict) and options.get("include_usage") is True,
         has_cache_salt="cache_salt" in parsed,
         has_priority="priority" in parsed,
+        ignores_end=parsed.get("ignore_eos") is True,
     )
 
 

@@ -42,7 +42,7 @@ def plan_request(
     """Find the model and the class of a request; `MODEL@CLASS` names both, and `requested_class` has the last word.
 
     A bounded answer is expected to be as long as the class's answers are, at most max_tokens. One without max_tokens must have room
-    for nearly every answer that the model gives, since the engine would cut it without a word.
+    for nearly every answer that the model gives, since the engine would cut it without a word; but for none that every engine cuts.
 
     Raises:
         Refused: unknown model (404), unknown class or a request that fits nowhere (400).
@@ -56,8 +56,10 @@ def plan_request(
         requested_class = suffix if requested_class is None else requested_class
     model = routes.classes[0].pools[0].spec.model
     bounded = view.max_tokens is not None
-    limit = estimator.answers.longest(model) if view.max_tokens is None else view.max_tokens
     prompt = estimator.placed_prompt_tokens(model, view)
+    limit = view.max_tokens
+    if limit is None:
+        limit = min(estimator.answers.longest(model), _room_for_answer(routes, prompt))
 
     def answer_in(class_name: str) -> int:
         return min(limit, math.ceil(estimator.answers.expected(model, class_name)))
@@ -112,6 +114,9 @@ def larger_plan(table: RoutingTable, plan: Plan, counted: int) -> Plan | None:
         return None
     more = max(0, counted - plan.prompt_tokens)
     total, room = plan.total + more, plan.room + more
+    if not plan.bounded:
+        prompt = plan.prompt_tokens + more
+        total = room = min(room, prompt + _room_for_answer(plan.routes, prompt))
     chosen = classify(plan.routes, lambda _: total, room, counted, plan.requested_class)
     return replace(
         plan,
@@ -122,6 +127,11 @@ def larger_plan(table: RoutingTable, plan: Plan, counted: int) -> Plan | None:
         work=plan.work + more,
         prompt_work=plan.prompt_work + more,
     )
+
+
+def _room_for_answer(routes: ModelRoutes, prompt: int) -> int:
+    """Tokens that the model's largest context leaves for an answer."""
+    return max(1, routes.context_tokens - prompt)
 
 
 def holds(pool: Pool, routes: ModelRoutes, plan: Plan) -> bool:
