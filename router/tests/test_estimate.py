@@ -79,6 +79,33 @@ def test_an_engine_that_stops_counting_teaches_only_that_there_were_more() -> No
     assert estimator.ratio("tiny", TextKind.PROSE) > 1.0
 
 
+def test_an_engine_may_have_kept_room_for_the_answer_when_it_found_the_prompt_too_long() -> None:
+    estimator = Estimator()
+    estimator.learn_least("tiny", view(prompt_size=1000, max_tokens=1500), 2049)
+    assert estimator.ratio("tiny", TextKind.PROSE) == 1.0, "more than 548 tokens is no news"
+    estimator.learn_least("tiny", view(prompt_size=1000, max_tokens=9000), 2049)
+    assert estimator.ratio("tiny", TextKind.PROSE) == 1.0
+    estimator.learn_least("tiny", view(prompt_size=1000, max_tokens=None), 2049)
+    assert estimator.ratio("tiny", TextKind.PROSE) > 1.0
+
+
+def test_a_prompt_that_the_engine_cuts_before_it_counts_teaches_nothing() -> None:
+    estimator = Estimator()
+    estimator.learn_prompt("tiny", view(prompt_size=1000, truncates_prompt=True), 10)
+    estimator.learn_least("tiny", view(prompt_size=1000, truncates_prompt=True), 5000)
+    assert estimator.ratio("tiny", TextKind.PROSE) == 1.0
+
+
+def test_one_odd_request_moves_a_settled_ratio_by_one_percent_at_most() -> None:
+    estimator = Estimator()
+    for _ in range(100):
+        estimator.learn_prompt("tiny", view(prompt_size=2000), 2000)
+    for odd in (10**7, 1):
+        before = estimator.ratio("tiny", TextKind.PROSE)
+        estimator.learn_prompt("tiny", view(prompt_size=2000), odd)
+        assert abs(estimator.ratio("tiny", TextKind.PROSE) / before - 1) <= 0.0101
+
+
 @given(st.lists(st.tuples(st.integers(50, 10**6), st.integers(0, 10**7), st.sampled_from(TextKind))))
 def test_no_answer_moves_the_ratio_out_of_its_bounds(answers: list[tuple[int, int, TextKind]]) -> None:
     estimator = Estimator()

@@ -161,6 +161,15 @@ def test_a_prompt_that_is_mostly_tools_is_of_their_kind() -> None:
     assert read({**user("x" * 5000), "tools": [tool]}).kind is TextKind.PROSE
 
 
+def test_sees_what_makes_an_engines_counts_say_nothing_of_other_requests() -> None:
+    assert not read(user("x")).truncates_prompt
+    assert not read({**user("x"), "truncate_prompt_tokens": None}).truncates_prompt
+    assert read({**user("x"), "truncate_prompt_tokens": -1}).truncates_prompt
+    assert read({"model": "tiny", "input": "x", "truncate_prompt_tokens": 5}, EMBEDDINGS).truncates_prompt
+    assert not read({**user("x"), "ignore_eos": False}).ignores_end
+    assert read({**user("x"), "ignore_eos": True}).ignores_end
+
+
 def test_sees_the_fields_that_clients_may_not_set() -> None:
     got = read(b'{"model":"tiny","cache_s\\u0061lt":"x","priority":-5}')
     assert got.has_cache_salt

@@ -24,6 +24,8 @@ _MARGIN: Final = 0.6
 """By how many standard deviations a prompt is taken to be longer than expected when it is placed: a prompt in too small a pool may be
 cut short or answered twice, one in a larger pool only waits a little longer."""
 _LARGEST_SPREAD: Final = 0.5
+"""Once a few are known no answer counts as further from the mean than this part of it: one moves the mean by 5 % at most, from the
+fiftieth on by 1 %."""
 _MOST_MODELS: Final = 4096
 
 
@@ -78,7 +80,7 @@ class Estimator:
 
     def learn_prompt(self, model: str, view: RequestView, counted: int) -> None:
         """Take in that the engine counted so many prompt tokens for this request."""
-        if view.prompts != 1 or view.prompt_tokens:
+        if view.prompts != 1 or view.prompt_tokens or view.truncates_prompt:
             return
         known = self._models.get(model)
         if known is None:
@@ -99,18 +101,22 @@ class Estimator:
                 _teach(ratio, observed, weight)
 
     def learn_least(self, model: str, view: RequestView, counted: int) -> None:
-        """Take in that the engine counted at least so many and then stopped counting."""
-        if counted > self.prompt_tokens(model, view):
-            self.learn_prompt(model, view, counted)
+        """Take in that the engine found the prompt too long where fewer than `counted` tokens are room. Some vLLM versions set aside
+        max_tokens of it first, so the prompt alone is only sure to have the rest.
+        """
+        least = max(1, counted - (view.max_tokens or 0))
+        if least > self.prompt_tokens(model, view):
+            self.learn_prompt(model, view, least)
 
 
 def _teach(ratio: _Ratio, observed: float, weight: float) -> None:
     rate = weight * max(_LEARNING_RATE, 1 / (ratio.lessons + 2))  # the first answers count more than the hundredth
     error = observed / ratio.mean - 1
     if ratio.lessons >= _UNSURE:
+        error = min(_LARGEST_SPREAD, max(-_LARGEST_SPREAD, error))  # one odd request is not to be learned from much
         ratio.variance += rate * (error * error - ratio.variance)
     ratio.mean *= 1 + rate * error
-    ratio.placed = ratio.mean * (1 + _MARGIN * min(_LARGEST_SPREAD, math.sqrt(ratio.variance)))
+    ratio.placed = ratio.mean * (1 + _MARGIN * math.sqrt(ratio.variance))
     ratio.lessons += 1
 
 

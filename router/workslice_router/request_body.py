@@ -50,6 +50,8 @@ class RequestView:
     """The client sent a top-level `cache_salt`."""
     has_priority: bool
     """The client sent a top-level `priority`."""
+    truncates_prompt: bool = False
+    """The engine cuts the prompt before it counts it (vLLM's `truncate_prompt_tokens`)."""
     ignores_end: bool = False
     """The answer goes on until something cuts it (vLLM's `ignore_eos`)."""
 
@@ -93,7 +95,8 @@ def read_request_body(body: bytes, endpoint: str) -> RequestView:
         include_usage=isinstance(options, dict) and options.get("include_usage") is True,
         has_cache_salt="cache_salt" in parsed,
         has_priority="priority" in parsed,
-        ignores_end=parsed.get("ignore_eos") is True,
+        truncates_prompt=parsed.get("truncate_prompt_tokens") is not None,
+        ignores_end=bool(parsed.get("ignore_eos")),
     )
 
 
