@@ -78,6 +78,11 @@ def test_any_text_has_a_size_and_a_smaller_least_one(text: str, times: int) -> N
     assert size.tokens <= 4 * len(text) * times
 
 
+def test_a_text_whose_spaces_stand_where_pairs_are_counted_has_no_size_below_zero() -> None:
+    words, spaces = "aaaaaaaaaa=" * 80, " " * 880
+    assert text_size([words + 2 * spaces + 2 * words + 2 * spaces + words]).tokens >= 0
+
+
 def test_a_text_without_words_may_have_next_to_no_tokens() -> None:
     assert text_size([" " * 100_000]).least == 0
     assert text_size(["=" * 100_000]).least == 0

@@ -111,7 +111,7 @@ def _size(text: str) -> TextSize:
     visible = words + signs
     kind = TextKind.PROSE
     if signs >= _CODE_SIGNS * visible:  # prose is not indented
-        tokens += _pairs_of_spaces(plain) * _PER_PAIR_OF_SPACES
+        tokens = max(0.0, tokens + _pairs_of_spaces(plain) * _PER_PAIR_OF_SPACES)  # there may be fewer pairs
         kind = TextKind.DATA if rest.count(b'"') > _DATA_QUOTES * visible else TextKind.CODE
     if plain is raw:
         return TextSize(tokens, words // _LONGEST_TOKEN, kind)
