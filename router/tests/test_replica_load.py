@@ -2,11 +2,10 @@
 
 from dataclasses import replace
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workslice_router.replica_load import EnginePace, ReplicaLoad, ServiceLevel, Work, learned_pace, tokens_ahead
+from workslice_router.replica_load import EnginePace, ReplicaLoad, ServiceLevel, Work, tokens_ahead
 
 PACE = EnginePace(1000.0, 100, 4)
 LEVEL = ServiceLevel(0.5, 0.05)
@@ -64,23 +63,3 @@ def test_nothing_is_left_when_all_have_ended(requests: list[tuple[float, float, 
     for one, _ in works:
         load.remove(one)
     assert (load.prompts, load.answering, load.haste, load.held_tokens) == ({}, 0, 0.0, 0.0)
-
-
-def learned(first_guess: float, true_pace: float, first_tokens: int = 200) -> float:
-    first = pace = replace(PACE, tokens_per_second=first_guess)
-    for number in range(first_tokens):
-        one = work(1000)
-        load = ReplicaLoad()
-        load.add(one, float(number), pace)
-        pace = learned_pace(pace, first, one, number + one.ahead / true_pace)
-    return pace.tokens_per_second
-
-
-@pytest.mark.parametrize("first_guess", [1000.0, 8000.0, 64_000.0])
-def test_the_pace_is_learned_from_first_tokens_however_wrong_the_guess(first_guess: float) -> None:
-    assert learned(first_guess, 8000.0) == pytest.approx(8000.0, rel=0.2)
-
-
-def test_short_prompts_teach_nothing() -> None:
-    one = work(100)
-    assert learned_pace(PACE, PACE, one, one.sent + 60) is PACE

@@ -7,9 +7,10 @@ from typing import Final, Protocol
 from workslice_router.choose import best_replica, has_hope, pools_in_order, pools_to_share
 from workslice_router.ejection import HEALTHY, Outcome, held_back, sent, settled
 from workslice_router.estimate import Estimator
+from workslice_router.learned_pace import faded_pace, learned_pace
 from workslice_router.openai_errors import Reason, Refusal, Refused, refusal
 from workslice_router.pool_queue import Waiter
-from workslice_router.replica_load import Work, learned_pace
+from workslice_router.replica_load import Work
 from workslice_router.request_body import RequestView
 from workslice_router.request_plan import Plan, current_plan, holds, larger_plan, no_replicas, plan_request
 from workslice_router.routing_table import Pool, Replica, RoutingTable
@@ -176,8 +177,11 @@ class Admission:
         raise Refused(no_replicas(plan))
 
     def tick(self) -> None:
-        """Refuse those who have waited too long and use replicas whose rest is over; call it about ten times a second."""
+        """Refuse those who have waited too long, use replicas whose rest is over, and forget; call it about ten times a second."""
         now = self._clock()
+        for pool in self.table.pools.values():
+            if pool.pace is not pool.spec.first_pace:
+                pool.pace = faded_pace(pool.pace, pool.spec.first_pace, now)
         for pool in list(self._queues):
             for waiter in pool.queue.pop_expired(now):
                 self.queued_bytes -= waiter.size
@@ -220,9 +224,9 @@ class Admission:
         return best_place(pools, own, plan.prompt_work, answer, plan.chosen.level, excluded, now)
 
     def _first_token(self, lease: Lease) -> None:
-        now = self._clock()
-        if lease.replica.load.answered(lease.work):
-            lease.pool.pace = learned_pace(lease.pool.pace, lease.pool.spec.first_pace, lease.work, now)
+        pool, load = lease.pool, lease.replica.load
+        if load.answered(lease.work):
+            pool.pace = learned_pace(pool.pace, pool.spec.first_pace, load, lease.work, self._clock())
 
     def _settle(self, lease: Lease, outcome: Outcome) -> None:
         pool, replica = lease.pool, lease.replica
@@ -248,7 +252,8 @@ class Admission:
         """The replica hangs: nothing goes there for a while. Others may be granted or refused before this returns."""
         if not replica.health.ejected:
             self._observer.ejected(pool.key)
-        replica.health = held_back(replica.health, self._clock())
+        now = replica.load.doubted = self._clock()
+        replica.health = held_back(replica.health, now)
         self.table.changed.add(pool)
         if self._queues:
             self._pump(pool)

@@ -5,15 +5,8 @@ side by side, a chunk of each in every step, and the others wait for their turn.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
-
-_LEAST_TOKENS: Final = 256
-"""Shorter prompts say little of the pace: a step takes its time whatever is in it."""
-_RISE: Final = 0.1
-_FALL: Final = 0.02
-_MOST: Final = 100.0
-"""The pace is between the first guess divided by this and multiplied by it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +33,8 @@ class EnginePace:
     """Tokens that one prompt gets of a step while others wait."""
     at_once: int
     """Prompts that have a part of each step."""
+    learned: float = 0.0
+    """When a first token last showed `tokens_per_second`."""
 
 
 FIRST_PACE: Final = EnginePace(10_000.0, 512, 4)
@@ -72,6 +67,8 @@ class ReplicaLoad:
     """Of those that answer: by how many service levels a second of delay for all would set them back."""
     held_tokens: float = 0.0
     """KV cache that all of them take, halfway through their answers."""
+    doubted: float = float("-inf")
+    """Until then the replica stood still: what was sent before does not show that its engine is slow."""
 
     def add(self, work: Work, now: float, pace: EnginePace) -> None:
         """A request is sent."""
@@ -115,19 +112,6 @@ def tokens_ahead(load: ReplicaLoad, prompt: float, pace: EnginePace) -> float:
 def sum_up_to(values: Iterable[float], most: float) -> float:
     """The sum of the values, each counted up to `most`."""
     return sum([value if value < most else most for value in values])
-
-
-def learned_pace(pace: EnginePace, first: EnginePace, work: Work, now: float) -> EnginePace:
-    """The pace after a first token at `now`. What came after the request has slowed it as well, so that the truth is rather above
-    what one request shows than below: higher observations count more.
-    """
-    elapsed = now - work.sent
-    if not work.ahead or work.prompt < _LEAST_TOKENS or elapsed <= 0:
-        return pace
-    speed = pace.tokens_per_second
-    seen = min(first.tokens_per_second * _MOST, max(first.tokens_per_second / _MOST, work.ahead / elapsed))
-    rate = _RISE if seen > speed else _FALL
-    return replace(pace, tokens_per_second=speed * (seen / speed) ** rate)
 
 
 def _haste(work: Work) -> float:
