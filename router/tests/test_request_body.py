@@ -69,6 +69,8 @@ def test_a_request_without_a_model_is_told_where_the_names_are(body: dict[str, A
         ("max_tokens", -1),
         ("max_tokens", True),
         ("max_completion_tokens", 1.5),
+        ("max_tokens", 2**63),
+        ("max_completion_tokens", 10**100),
         ("n", 10**9),
         ("stream", "yes"),
         ("messages", "hello"),
@@ -79,6 +81,11 @@ def test_a_field_of_the_wrong_type_is_named(field: str, value: Any) -> None:
     reason, message = refused({"model": "tiny", field: value})
     assert reason is Reason.INVALID_FIELD
     assert f"'{field}'" in message
+
+
+@pytest.mark.parametrize("field", ["max_tokens", "max_completion_tokens"])
+def test_a_number_as_large_as_engines_take_is_read(field: str) -> None:
+    assert read({**user("x"), field: 2**63 - 1}).max_tokens == 2**63 - 1
 
 
 def test_reads_what_decisions_need() -> None:

@@ -16,6 +16,8 @@ COMPLETIONS: Final = "/v1/completions"
 EMBEDDINGS: Final = "/v1/embeddings"
 MAX_MODEL_NAME: Final = 256
 MAX_CHOICES: Final = 10_000
+MAX_NUMBER: Final = 2**63 - 1
+"""What engines take as max_tokens; a number of thousands of digits could not even be named in an answer."""
 COMPLETION_TOKENS: Final = 16
 """Of a text completion without max_tokens, says the API; a chat without it has no bound."""
 _FRAME: Final = 4
@@ -199,20 +201,19 @@ _PROMPT_READERS: Final = {CHAT: _chat_prompt, COMPLETIONS: _completion_prompt, E
 def _max_tokens(parsed: Mapping[str, Any], endpoint: str) -> int | None:
     if endpoint == EMBEDDINGS:
         return 0
-    older = _count(parsed, "max_tokens", None)
+    older = _count(parsed, "max_tokens", MAX_NUMBER)
     if endpoint == COMPLETIONS:
         return COMPLETION_TOKENS if older is None else older
-    newer = _count(parsed, "max_completion_tokens", None)
+    newer = _count(parsed, "max_completion_tokens", MAX_NUMBER)
     return newer if newer is not None else older
 
 
-def _count(parsed: Mapping[str, Any], field: str, largest: int | None) -> int | None:
+def _count(parsed: Mapping[str, Any], field: str, largest: int) -> int | None:
     value = parsed.get(field)
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0 or (largest is not None and value > largest):
-        bound = f" of at most {largest}" if largest is not None else ""
-        raise _wrong(field, f"a whole number{bound}, not below zero")
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= largest:
+        raise _wrong(field, f"a whole number from 0 to {largest}")
     return value
 
 
