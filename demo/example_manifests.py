@@ -9,7 +9,9 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from demo.cluster_choice import ClusterChoice, cluster_choice
 from demo.cluster_client import Cluster
+from demo.made_by_demo import marked
 from demo.waiting import NotYet, wait_until
 from workslice_cluster import images, models
 from workslice_cluster.cluster_error import ClusterError
@@ -34,7 +36,11 @@ def example_manifests(engine_image: str, models_directory: Path, model: str, sli
 
 
 def apply_examples(cluster: Cluster, manifests: str, model: str, *, tell: Callable[[str], None] = print) -> None:
-    """Apply the examples; pools that serve another model go first, since a pool's model cannot change."""
+    """Apply the examples; pools that serve another model go first, since a pool's model cannot change.
+
+    On a cluster of others they carry the demo's mark.
+    """
+    wanted = marked(manifests) if cluster_choice() is ClusterChoice.KUBECONFIG else manifests
     for name in ("short", "long"):
         pool = cluster.find("workspacepool", name, NAMESPACE)
         if pool and pool["spec"]["model"] != model:
@@ -43,7 +49,7 @@ def apply_examples(cluster: Cluster, manifests: str, model: str, *, tell: Callab
 
     def applied() -> str:
         try:
-            return cluster.apply(manifests)
+            return cluster.apply(wanted)
         except ClusterError as error:
             # Right after the CRDs' creation the API server may not serve them yet.
             if "no matches for kind" in str(error) or "initializing" in str(error):

@@ -14,6 +14,8 @@ from openai import DefaultHttpxClient, OpenAI
 from demo import given_cluster, kind_cluster
 from demo.cluster_choice import ClusterChoice, cluster_choice, need_embedded
 from demo.cluster_client import Cluster, connect
+from demo.made_by_demo import SELECTOR
+from demo.objects_of_others import refuse_objects_of_others
 from demo.offered_slices import offered_slices, slices_of_the_demo
 from demo.port_forward import forwarded_port
 from demo.waiting import NotYet, wait_until
@@ -57,13 +59,24 @@ def start_cluster() -> Cluster:
         case ClusterChoice.KIND:
             return connect(kind_cluster.start())
         case ClusterChoice.KUBECONFIG:
-            named = given_cluster.kubeconfig()
-            given_cluster.image_references()
-            found = connect(named)
-            found.kubectl("get", "--raw=/readyz", "--request-timeout=15s")
-            say(f"  context {found.kubectl('config', 'current-context').strip()} of {named}")
-            demo_slices(found)
-            return found
+            return _given_cluster()
+
+
+def _given_cluster() -> Cluster:
+    named = given_cluster.kubeconfig()
+    given_cluster.image_references()
+    view = ("config", "view", "--minify", "--flatten", "--raw", "-o", "json")
+    candidate = given_cluster.write_candidate(connect(named).kubectl(*view))
+    try:
+        found = connect(candidate)
+        found.kubectl("get", "--raw=/readyz", "--request-timeout=15s")
+        say(f"  context {given_cluster.context_name(candidate)} of {named}")
+        demo_slices(found)
+        refuse_objects_of_others(found, RELEASE, NAMESPACE)
+        # Kept only now: what it is kept for is the removal of what the demo makes.
+        return connect(candidate.rename(given_cluster.kept_kubeconfig()))
+    finally:
+        candidate.unlink(missing_ok=True)
 
 
 def cluster_tool(*words: str) -> None:
@@ -106,7 +119,12 @@ def demo_slices(cluster: Cluster) -> tuple[str, str]:
 
 def helm_install(cluster: Cluster, parts: Images, *options: str) -> None:
     """Install the chart or bring the release to the same state; returns when operator and router are ready."""
-    cluster.apply(SYSTEM_NAMESPACE)
+    if cluster_choice() is ClusterChoice.KUBECONFIG:
+        options = (f"--labels={SELECTOR}", *options)
+        if not cluster.find("namespace", NAMESPACE):
+            cluster.apply(SYSTEM_NAMESPACE)
+    else:
+        cluster.apply(SYSTEM_NAMESPACE)
     cluster.helm(
         *("upgrade", "--install", RELEASE, str(repository() / "charts" / "workslice"), "--namespace", NAMESPACE),
         *image_values(parts),

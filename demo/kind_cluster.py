@@ -10,6 +10,7 @@ from typing import Any
 
 from workslice_cluster import engine_environment, fake_gpus, images, inventory, models
 from workslice_cluster.cache_folder import cache_folder
+from workslice_cluster.cluster_error import ClusterError
 from workslice_cluster.commands import run
 from workslice_cluster.node_labels import node_labels
 
@@ -35,10 +36,15 @@ def kubeconfig() -> Path:
 def start() -> Path:
     """Make the cluster unless kind has one of this name, and return its kubeconfig.
 
-    Raises ClusterError when kind is not installed or does not reach Docker.
+    Raises ClusterError when kind is not installed or does not reach Docker, or has a cluster of this name that is not the demo's.
     """
     mounted = _mounted()
     there = NAME in _kind("get", "clusters").split()
+    if there and not kubeconfig().is_file():
+        raise ClusterError(
+            f"kind has a cluster {NAME} that the demo did not make, or did not finish: delete it (`kind delete cluster --name "
+            f"{NAME}`) unless it is of use, or name it with CLUSTER=kubeconfig"
+        )
     kubeconfig().parent.mkdir(parents=True, exist_ok=True)
     if there:
         _kind("export", "kubeconfig", "--name", NAME, "--kubeconfig", str(kubeconfig()))
@@ -70,8 +76,14 @@ def add_gpus(kubectl: Callable[..., str]) -> None:
 
 
 def delete() -> None:
-    """Delete the cluster; none is fine."""
+    """Delete the cluster that the demo has made. Raises ClusterError when it has made none: what is there is somebody else's."""
+    if not kubeconfig().is_file():
+        raise ClusterError(
+            f"the demo has made no cluster of kind ({kubeconfig()} is not there): nothing was deleted. `kind get clusters` shows "
+            "what there is"
+        )
     _kind("delete", "cluster", "--name", NAME, "--kubeconfig", str(kubeconfig()))
+    kubeconfig().unlink(missing_ok=True)
 
 
 def _mounted() -> list[Path]:

@@ -8,6 +8,7 @@ from demo.cluster_client import Cluster, connect
 from demo.example_manifests import NAMESPACE
 from demo.installation import NAMESPACE as SYSTEM
 from demo.installation import RELEASE, cluster_tool
+from demo.made_by_demo import SELECTOR, is_marked, release_records
 from workslice_cluster.cluster_error import ClusterError
 from workslice_cluster.progress import say, step
 
@@ -21,21 +22,46 @@ def remove() -> None:
             with step("deleting the cluster of kind"):
                 kind_cluster.delete()
         case ClusterChoice.KUBECONFIG:
-            _remove_from(connect(given_cluster.kubeconfig()))
+            _remove_from_given_cluster()
 
 
-def _remove_from(cluster: Cluster) -> None:
-    """Remove the demo's pools, profiles and namespace, then the release; CRDs stay, as after every uninstall."""
+def _remove_from_given_cluster() -> None:
+    kept = given_cluster.kept_kubeconfig()
+    if not kept.is_file():
+        raise ClusterError(
+            f"`make demo` has left nothing on a cluster of others that is known here ({kept} is not there): nothing was changed. "
+            f"If it ran elsewhere, `kubectl get namespaces -l {SELECTOR}` shows its namespace"
+        )
+    say(f"the cluster is that of context {given_cluster.context_name(kept)}")
+    left = remove_what_is_marked(connect(kept))
+    say(f"left as they are: the CRDs, the namespace {SYSTEM} (docs/install.md, Uninstall, says how to remove them)")
+    for text in left:
+        say(f"left as well: {text}")
+    kept.unlink()
+
+
+def remove_what_is_marked(cluster: Cluster) -> list[str]:
+    """Remove the demo's pools, profiles, namespace and release, as far as the demo made them; return what it did not make."""
+    left: list[str] = []
     with step("removing the demo's pools"):
-        if cluster.find("namespace", NAMESPACE):
-            if cluster.find("crd", "workspacepools.workslice.dev"):
-                cluster.kubectl("delete", "wspool", "short", "long", "-n", NAMESPACE, "--ignore-not-found", seconds=120)
-                cluster.kubectl("delete", "wsprof", "demo-short", "demo-long", "--ignore-not-found")
-            cluster.kubectl("delete", "namespace", NAMESPACE, "--timeout=170s", seconds=180)
-        cluster.kubectl("delete", "pv", "demo-models", "--ignore-not-found")
+        has_crds = cluster.find("crd", "workspacepools.workslice.dev") is not None
+        if found := cluster.find("namespace", NAMESPACE):
+            if is_marked(found):
+                if has_crds:
+                    cluster.kubectl("delete", "wspool", "-l", SELECTOR, "-n", NAMESPACE, seconds=120)
+                cluster.kubectl("delete", "namespace", NAMESPACE, "--timeout=170s", seconds=180)
+            else:
+                left.append(f"the namespace {NAMESPACE}, which the demo did not make")
+        if has_crds:
+            cluster.kubectl("delete", "wsprof", "-l", SELECTOR)
+        cluster.kubectl("delete", "pv", "-l", SELECTOR)
     with step("uninstalling Workslice"):
-        cluster.helm("uninstall", RELEASE, "-n", SYSTEM, "--ignore-not-found", "--wait", "--timeout", "3m")
-    say(f"the CRDs and the namespace {SYSTEM} stay: docs/install.md, Uninstall, says how to remove them")
+        records = release_records(cluster, RELEASE, SYSTEM)
+        if records and all(map(is_marked, records)):
+            cluster.helm("uninstall", RELEASE, "-n", SYSTEM, "--ignore-not-found", "--wait", "--timeout", "3m")
+        elif records:
+            left.append(f"the release {RELEASE} in the namespace {SYSTEM}, which the demo did not install")
+    return left
 
 
 if __name__ == "__main__":

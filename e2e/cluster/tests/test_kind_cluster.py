@@ -38,6 +38,11 @@ def kind(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], Cal
     return with_clusters
 
 
+def made_by_the_demo() -> None:
+    kind_cluster.kubeconfig().parent.mkdir(parents=True)
+    kind_cluster.kubeconfig().touch()
+
+
 def test_the_node_is_labelled_as_gpu_feature_discovery_would_and_sees_the_folders() -> None:
     made = kind_cluster.configuration([Path("/cache/models")])
     (node,) = made["nodes"]
@@ -64,6 +69,7 @@ def test_a_new_cluster_is_made_from_the_configuration_and_sees_models_and_engine
 
 def test_a_cluster_that_is_there_is_used_again(kind: Callable[[str], Calls]) -> None:
     calls = kind("other\nworkslice\n")
+    made_by_the_demo()
     kind_cluster.start()
     assert [call[1:3] for call in calls] == [["get", "clusters"], ["export", "kubeconfig"]]
 
@@ -74,10 +80,24 @@ def test_archives_are_loaded_one_by_one(kind: Callable[[str], Calls]) -> None:
     assert calls == [["kind", "load", "image-archive", f"/{one}.tar", "--name", "workslice"] for one in "ab"]
 
 
-def test_deleting_touches_no_other_cluster(kind: Callable[[str], Calls]) -> None:
+def test_deleting_touches_no_other_cluster_and_forgets_its_own(kind: Callable[[str], Calls]) -> None:
     calls = kind("")
+    made_by_the_demo()
     kind_cluster.delete()
     assert calls[0][:5] == ["kind", "delete", "cluster", "--name", "workslice"]
+    with pytest.raises(ClusterError, match="nothing was deleted"):
+        kind_cluster.delete()
+
+
+def test_a_cluster_of_the_same_name_that_the_demo_did_not_make_is_neither_used_nor_deleted(
+    kind: Callable[[str], Calls],
+) -> None:
+    calls = kind("workslice\n")
+    with pytest.raises(ClusterError, match="that the demo did not make"):
+        kind_cluster.start()
+    with pytest.raises(ClusterError, match="has made no cluster of kind"):
+        kind_cluster.delete()
+    assert [call[1:3] for call in calls] == [["get", "clusters"]]
 
 
 def test_without_kind_the_error_says_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
