@@ -1,6 +1,7 @@
 """Measuring a text by a few counts."""
 
 import json
+import tracemalloc
 
 import pytest
 from hypothesis import given
@@ -69,6 +70,21 @@ def test_a_long_text_is_sampled_over_its_whole_length(text: str) -> None:
     assert text_size([text * 2000]).tokens == pytest.approx(2000 * once, rel=0.05)
     halves = text_size(["1" * 100_000 + "x" * 100_000]).tokens
     assert halves == pytest.approx(100_000 * 1.4 + 100_000 * 0.14, rel=0.1)
+
+
+@given(st.lists(st.text(max_size=3000) | st.sampled_from(["", PROSE * 40, CODE * 90, CHINESE * 60]), max_size=12))
+def test_many_texts_are_sampled_like_the_one_that_they_make_together(texts: list[str]) -> None:
+    assert text_size(texts) == text_size(["".join(texts)])
+
+
+def test_measuring_many_texts_copies_none_of_them_whole() -> None:
+    texts = [PROSE * 20_000, "\N{GRINNING FACE}", PROSE * 20_000]
+    tracemalloc.start()
+    try:
+        text_size(texts)
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()
 
 
 @given(st.text(max_size=400), st.integers(1, 200))

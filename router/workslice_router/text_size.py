@@ -6,8 +6,10 @@ them is learned from its engines, for each kind on its own.
 """
 
 import string
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
 from enum import IntEnum
+from itertools import accumulate
 from typing import Final, NamedTuple
 
 
@@ -76,15 +78,32 @@ _EMPTY: Final = TextSize(0.0, 0, TextKind.PROSE)
 
 def text_size(texts: Sequence[str]) -> TextSize:
     """Size of the texts together."""
-    text = texts[0] if len(texts) == 1 else "".join(texts)
-    length = len(text)
+    length = sum(map(len, texts))
     if length <= _SAMPLED:
-        return _size(text) if length else _EMPTY
+        return _size("".join(texts)) if length else _EMPTY
     step = (length - _PIECE) / (_PIECES - 1)
     starts = [int(number * step) for number in range(_PIECES)]
-    sample = _size("".join([text[start : start + _PIECE] for start in starts]))
+    sample = _size("".join(_pieces(texts, starts)))
     scale = length / _SAMPLED
     return TextSize(sample.tokens * scale, int(sample.least * scale), sample.kind)
+
+
+def _pieces(texts: Sequence[str], starts: Iterable[int]) -> list[str]:
+    """The pieces that begin at `starts` of all texts together. The whole is never made: one emoji would make it four bytes a character."""
+    if len(texts) == 1:
+        return [texts[0][start : start + _PIECE] for start in starts]
+    pieces = []
+    ends = list(accumulate(map(len, texts)))
+    for start in starts:
+        number = bisect_right(ends, start)
+        at = start - ends[number] + len(texts[number])
+        missing = _PIECE
+        while missing:
+            piece = texts[number][at : at + missing]
+            pieces.append(piece)
+            missing -= len(piece)
+            number, at = number + 1, 0
+    return pieces
 
 
 def _size(text: str) -> TextSize:
