@@ -88,6 +88,33 @@ def test_a_pool_that_is_too_small_for_a_request_never_gets_it() -> None:
     assert set(uids(*(put(bench, 60_000) for _ in range(6)))) == {"l0"}
 
 
+def class_of_two() -> Bench:
+    """The first of the two pools of the class is drawn."""
+    one, other = replace(QUICK, key="serving/a", max_concurrent=1), replace(QUICK, key="serving/b")
+    return Bench(table_of((one, replicas("a0")), (other, replicas("b0")), (LARGE, replicas("l0"))), first_answer=100)
+
+
+def test_what_the_drawn_pool_of_the_class_has_no_place_for_goes_to_the_other_one() -> None:
+    bench = class_of_two()
+    assert uids(put(bench, 1000), put(bench, 1000)) == ["a0", "b0"]
+
+
+def test_what_comes_while_the_drawn_pool_of_the_class_rests_goes_to_the_other_one() -> None:
+    bench = class_of_two()
+    put(bench, 1000).settle(Outcome.CONNECT_FAILED)
+    assert uids(put(bench, 1000)) == ["b0"]
+
+
+def test_the_pools_of_a_class_share_by_weight_while_they_have_places() -> None:
+    one, other = replace(QUICK, key="serving/a", weight=75), replace(QUICK, key="serving/b", weight=25)
+    bench = Bench(table_of((one, replicas("a0")), (other, replicas("b0"))), first_answer=100)
+    drawn = []
+    for step in range(20):
+        bench.random = step / 20
+        drawn += uids(put(bench, 300))
+    assert (drawn.count("a0"), drawn.count("b0")) == (15, 5)
+
+
 def test_a_failed_replica_is_not_tried_again() -> None:
     bench = soft(short=2)
     leases = [put(bench, 1000, excluded=["s0"]) for _ in range(3)]
@@ -137,9 +164,10 @@ def test_choosing_among_eight_replicas_is_cheap() -> None:
     for _ in range(8):
         put(bench, 1000).answered()
     pools, best = list(bench.table.pools.values()), float("inf")
+    chosen = bench.table.routes["tiny"].classes[0]
     for _ in range(50):
         began = time.process_time()
         for _ in range(100):
-            best_place(pools, pools[0], 1000, 100, FAST, (), bench.now)
+            best_place(pools, chosen, 1000, 100, FAST, (), bench.now)
         best = min(best, (time.process_time() - began) / 100)
     assert best < 40e-6, "ten microseconds on a quiet core; the rest is for slow machines"

@@ -161,7 +161,9 @@ class Admission:
         class_only = plan.requested_class is not None
         order = list(pools_in_order(plan.routes, plan.chosen, plan.total, plan.room, class_only, self._random()))
         if plan.chosen.level is not None and order and order[0].spec.class_name == plan.chosen.name:
-            shared = self._share(plan, order[0], class_only, excluded, now)
+            pools = pools_to_share(plan.routes, plan.chosen, order, plan.room, class_only, excluded, now)
+            prompts = plan.prompt_work
+            shared = best_place(pools, plan.chosen, prompts, plan.work - prompts, plan.chosen.level, excluded, now)
             if shared is not None:
                 return self._grant(plan, *shared, 0.0, now)
         for pool in order:
@@ -211,17 +213,6 @@ class Admission:
         work = Work(prompts, plan.work - prompts, plan.chosen.level)
         replica.load.add(work, now, pool.pace)
         return Lease(self, plan, pool, replica, queued_seconds, probe, work)
-
-    def _share(
-        self, plan: Plan, own: Pool, class_only: bool, excluded: Collection[str], now: float
-    ) -> tuple[Pool, Replica] | None:
-        """A place by service levels, in any pool where nobody waits."""
-        assert plan.chosen.level is not None
-        pools = [
-            pool for pool in pools_to_share(plan.routes, plan.chosen, own, plan.room, class_only) if not pool.queue
-        ]
-        answer = plan.work - plan.prompt_work
-        return best_place(pools, own, plan.prompt_work, answer, plan.chosen.level, excluded, now)
 
     def _first_token(self, lease: Lease) -> None:
         pool, load = lease.pool, lease.replica.load

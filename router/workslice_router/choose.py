@@ -25,15 +25,28 @@ def pools_in_order(
                     yield pool
 
 
-def pools_to_share(routes: ModelRoutes, chosen: ClassRoutes, own: Pool, room: int, class_only: bool) -> Iterator[Pool]:
-    """`own`, a pool of the class, and, unless `class_only`, the pools of other classes that lend it their replicas."""
-    yield own
+def pools_to_share(
+    routes: ModelRoutes,
+    chosen: ClassRoutes,
+    order: Iterable[Pool],
+    room: int,
+    class_only: bool,
+    excluded: Collection[str],
+    now: float,
+) -> Iterator[Pool]:
+    """The first pool of the class in `order` that has a place, and, unless `class_only`, the pools of other classes that lend it
+    their replicas; none where somebody waits already.
+    """
+    for pool in order:
+        if pool.spec.class_name == chosen.name and not pool.queue and has_place(pool, excluded, now):
+            yield pool
+            break
     if class_only:
         return
     for other in routes.classes:
         if other is not chosen:
             for pool in other.pools:
-                if lends(pool, chosen, room) and pool.spec.weight and pool.serving:
+                if lends(pool, chosen, room) and pool.spec.weight and pool.serving and not pool.queue:
                     yield pool
 
 
@@ -72,10 +85,8 @@ def _largest(pools: Iterable[Pool]) -> list[Pool]:
     return [pool for pool in pools if pool.spec.context_tokens == largest]
 
 
-def best_replica(pool: Pool, excluded: Collection[str], now: float) -> Replica | None:
-    """The replica with room that has the least outstanding work (estimated tokens, then requests); idle ones take turns."""
-    best: Replica | None = None
-    best_rank: tuple[int, int, int] | None = None
+def places(pool: Pool, excluded: Collection[str], now: float) -> Iterator[Replica]:
+    """The replicas outside `excluded` that could take a request now."""
     most = pool.spec.max_concurrent
     for replica in pool.replicas:
         spec = replica.spec
@@ -83,12 +94,22 @@ def best_replica(pool: Pool, excluded: Collection[str], now: float) -> Replica |
             continue
         if replica.health is not HEALTHY and not available(replica.health, now):
             continue
-        if spec.uid in excluded:
-            continue
-        rank = (replica.outstanding_tokens, replica.in_flight, replica.dispatched)
-        if best_rank is None or rank < best_rank:
-            best, best_rank = replica, rank
-    return best
+        if spec.uid not in excluded:
+            yield replica
+
+
+def has_place(pool: Pool, excluded: Collection[str], now: float) -> bool:
+    """Whether any could."""
+    return next(places(pool, excluded, now), None) is not None
+
+
+def best_replica(pool: Pool, excluded: Collection[str], now: float) -> Replica | None:
+    """The replica with room that has the least outstanding work (estimated tokens, then requests); idle ones take turns."""
+    return min(places(pool, excluded, now), key=_outstanding_work, default=None)
+
+
+def _outstanding_work(replica: Replica) -> tuple[int, int, int]:
+    return replica.outstanding_tokens, replica.in_flight, replica.dispatched
 
 
 def has_hope(pool: Pool, excluded: Collection[str]) -> bool:

@@ -6,9 +6,9 @@ Pools are preferences here, not walls: a replica of another class's pool is take
 from collections.abc import Collection, Iterable
 from typing import Final
 
-from workslice_router.ejection import HEALTHY, available
+from workslice_router.choose import places
 from workslice_router.replica_load import EnginePace, ReplicaLoad, ServiceLevel, tokens_ahead
-from workslice_router.routing_table import Pool, Replica
+from workslice_router.routing_table import ClassRoutes, Pool, Replica
 
 LARGER_POOL: Final = 0.1
 """Penalty of a replica whose pool prefers larger requests, in service levels; it keeps their places free."""
@@ -26,31 +26,23 @@ TOKENS_PER_HELD_TOKEN: Final = 1.2e-3
 
 def best_place(
     pools: Iterable[Pool],
-    own: Pool,
+    chosen: ClassRoutes,
     prompt: float,
     answer: float,
     level: ServiceLevel,
     excluded: Collection[str],
     now: float,
 ) -> tuple[Pool, Replica] | None:
-    """The replica with room in any of the pools where a request of `own`'s class with so many tokens costs least."""
+    """The replica with room in any of the pools where a request of the class with so many tokens costs least."""
     best: tuple[Pool, Replica] | None = None
     best_rank: tuple[float, int] | None = None
     for pool in pools:
-        most, pace, size = pool.spec.max_concurrent, pool.pace, pool.spec.class_tokens
+        pace, size = pool.pace, pool.spec.class_tokens
         penalty = 0.0
-        if size != own.spec.class_tokens:
-            penalty = LARGER_POOL if size > own.spec.class_tokens else SMALLER_POOL
-        for replica in pool.replicas:
-            spec = replica.spec
-            if not spec.ready or spec.draining or not replica.listed or replica.in_flight >= most:
-                continue
-            if replica.health is not HEALTHY and not available(replica.health, now):
-                continue
-            if spec.uid in excluded:
-                continue
-            load = replica.load
-            rank = (penalty + cost(load, prompt, answer, level, pace), replica.dispatched)
+        if pool.spec.class_name != chosen.name and size != chosen.tokens:
+            penalty = LARGER_POOL if size > chosen.tokens else SMALLER_POOL
+        for replica in places(pool, excluded, now):
+            rank = (penalty + cost(replica.load, prompt, answer, level, pace), replica.dispatched)
             if best_rank is None or rank < best_rank:
                 best, best_rank = (pool, replica), rank
     return best
