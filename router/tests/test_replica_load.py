@@ -63,3 +63,4 @@ def test_nothing_is_left_when_all_have_ended(requests: list[tuple[float, float, 
     for one, _ in works:
         load.remove(one)
     assert (load.prompts, load.answering, load.haste, load.held_tokens) == ({}, 0, 0.0, 0.0)
+    assert load.sizes.smallest_first == []

@@ -159,6 +159,28 @@ def test_an_engine_that_hangs_does_not_draw_requests() -> None:
     assert drawn < 15
 
 
+def seconds_of_a_choice(waiting: int) -> float:
+    """Of one core, with so many prompts on each of 16 replicas; between two choices a prompt comes and one goes."""
+    bench = Bench(table_of((replace(QUICK, max_concurrent=4096), replicas(*(f"s{n}" for n in range(16))))))
+    pool, chosen = bench.table.pools[QUICK.key], bench.table.routes["tiny"].classes[0]
+    works = [Work(100.0 + 7919 * n % 9000, 100, FAST) for n in range(16 * waiting)]
+    for number, work in enumerate(works):
+        pool.replicas[number % 16].load.add(work, bench.now, pool.pace)
+    best = float("inf")
+    for start in range(0, 100, 20):
+        began = time.process_time()
+        for number in range(start, start + 20):
+            assert best_place([pool], chosen, 1000, 100, FAST, (), bench.now)
+            pool.replicas[number % 16].load.remove(works[number])
+            pool.replicas[number % 16].load.add(works[number], bench.now, pool.pace)
+        best = min(best, (time.process_time() - began) / 20)
+    return best
+
+
+def test_a_choice_takes_hardly_longer_where_hundreds_of_prompts_wait() -> None:
+    assert seconds_of_a_choice(256) < 6 * seconds_of_a_choice(8)
+
+
 def test_choosing_among_eight_replicas_is_cheap() -> None:
     bench = soft(short=2, long=6)
     for _ in range(8):

@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
+from workslice_router.prompt_sizes import PromptSizes
+
 
 @dataclass(frozen=True, slots=True)
 class ServiceLevel:
@@ -62,6 +64,8 @@ class ReplicaLoad:
 
     prompts: dict[Work, None] = field(default_factory=dict)
     """Those without a first token, in order."""
+    sizes: PromptSizes = field(default_factory=PromptSizes)
+    """Of their prompts; urgency: by how many service levels a second of delay would set them back."""
     answering: int = 0
     haste: float = 0.0
     """Of those that answer: by how many service levels a second of delay for all would set them back."""
@@ -72,16 +76,17 @@ class ReplicaLoad:
 
     def add(self, work: Work, now: float, pace: EnginePace) -> None:
         """A request is sent."""
-        if work.level is not None:  # only then the pace matters, and counting takes time where many wait
+        if work.level is not None:  # only then the pace matters
             work.sent, work.ahead = now, tokens_ahead(self, work.prompt, pace)
         self.prompts[work] = None
+        self.sizes.add(work.prompt, _urgency(work))
         self.held_tokens += work.prompt + work.answer / 2
 
     def answered(self, work: Work) -> bool:
         """Its first token is there; False when that was known."""
         if work not in self.prompts:
             return False
-        del self.prompts[work]
+        self._no_longer_waits(work)
         self.answering += 1
         self.haste += _haste(work)
         return True
@@ -89,7 +94,7 @@ class ReplicaLoad:
     def remove(self, work: Work) -> None:
         """It has ended, whatever it did."""
         if work in self.prompts:
-            del self.prompts[work]
+            self._no_longer_waits(work)
         else:
             self.answering -= 1
             self.haste -= _haste(work)
@@ -97,21 +102,23 @@ class ReplicaLoad:
         if not self.prompts and not self.answering:
             self.haste = self.held_tokens = 0.0  # no rest of rounding stays
 
+    def _no_longer_waits(self, work: Work) -> None:
+        del self.prompts[work]
+        self.sizes.remove(work.prompt, _urgency(work))
+
 
 def tokens_ahead(load: ReplicaLoad, prompt: float, pace: EnginePace) -> float:
     """Prompt tokens that an engine computes until a prompt that comes now has its first token, its own included."""
     if not load.prompts:
         return prompt
-    left = [work.prompt for work in load.prompts]
     until = prompt
-    if len(left) >= pace.at_once:  # its turn comes when enough of the others are done
-        until += sorted(left)[len(left) - pace.at_once]
-    return prompt + sum_up_to(left, until)
+    if len(load.prompts) >= pace.at_once:  # its turn comes when enough of the others are done
+        until += load.sizes.smallest_first[-pace.at_once]
+    return prompt + load.sizes.up_to(until)
 
 
-def sum_up_to(values: Iterable[float], most: float) -> float:
-    """The sum of the values, each counted up to `most`."""
-    return sum([value if value < most else most for value in values])
+def _urgency(work: Work) -> float:
+    return 0.0 if work.level is None else 1 / work.level.first_token
 
 
 def _haste(work: Work) -> float:

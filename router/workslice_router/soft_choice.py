@@ -54,23 +54,14 @@ def cost(load: ReplicaLoad, prompt: float, answer: float, level: ServiceLevel, p
     held = load.held_tokens + prompt + answer / 2
     step = STEP_TOKENS + load.answering + 1 + TOKENS_PER_HELD_TOKEN * held
     if not load.prompts:
-        first = prompt
+        first, delay = prompt, 0.0
     else:
         first = tokens_ahead(load, prompt, pace)
+        longer, delay = load.sizes.beside(prompt)
         step += len(load.prompts)
-        longer = 0.0
-        for work in load.prompts:  # computed beside the answer
-            if work.prompt > prompt:
-                longer += work.prompt - prompt
-        if longer:
+        if longer > 0:  # computed beside the answer
             step += min(longer / max(1.0, answer), (pace.at_once - 1) * pace.chunk or pace.chunk)
-    total = first / speed / level.first_token + step / speed / level.per_token
-    if load.prompts:
-        delay = 0.0
-        for work in load.prompts:
-            if work.level is not None:
-                delay += (work.prompt if work.prompt < prompt else prompt) / work.level.first_token
-        total += OTHERS_FIRST_TOKEN * delay / speed
+    total = first / speed / level.first_token + step / speed / level.per_token + OTHERS_FIRST_TOKEN * delay / speed
     if load.haste:
         total += OTHERS_ANSWERS * load.haste * prompt / speed
     return total
