@@ -24,12 +24,10 @@ from demo.pool_state import ready_pools
 from demo.waiting import wait_until
 
 from failure_report import failure_report
-from installed import MODEL, Installation
+from installed import MODEL, SPARE_NODE, Installation
 from machine_access import acts_on_the_machine
 from scratch import Scratch
 from workslice_cluster.cluster_error import ClusterError
-
-SPARE_NODE = "spare"
 
 
 @pytest.fixture(scope="session")
@@ -102,9 +100,9 @@ def module_scratch(
     yield from _scratch(installation, models_folder, Path(request.node.name).stem)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def spare_node(installation: Installation) -> Iterator[str]:
-    """A second node with slices and images of its own; it goes with the test."""
+    """A second node with slices and images of its own; it goes with the tests of the file."""
     cluster_tool("node", "add", SPARE_NODE)
     yield SPARE_NODE
     cluster_tool("node", "remove", SPARE_NODE)

@@ -10,6 +10,8 @@ from openai import OpenAI
 
 MODEL = "tiny"
 """The model that the pools of the examples serve."""
+SPARE_NODE = "spare"
+"""Name of the second node that the fixture `spare_node` adds."""
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from demo.load import Load
 from demo.pool_state import condition
 from demo.waiting import NotYet, wait_until
 
+from installed import SPARE_NODE as NODE
 from installed import Installation
 from router_accounts import in_rotation, wait_until_accounts_are_zero
 from scratch import Scratch
@@ -18,20 +19,11 @@ from workslice_api.names import POOL_LABEL
 
 pytestmark = pytest.mark.soak  # minutes of waiting on purpose: `make soak`
 
-NODE = "spare"
 MODEL = "lost"
 WORKERS = 3
 LONG_ANSWER = 8000
 OUT_SECONDS = 10
 """Within this a replica is out of rotation and its streams have ended; Kubernetes takes about 40 s to call the node NotReady."""
-
-
-@pytest.fixture(scope="module")
-def spare_node(installation: Installation) -> Iterator[str]:
-    """A second node with slices of its own and the images of the first; it goes with the tests."""
-    cluster_tool("node", "add", NODE)
-    yield NODE
-    cluster_tool("node", "remove", NODE)
 
 
 @pytest.fixture(scope="module")
