@@ -68,6 +68,7 @@ class Transport(asyncio.Transport):
         return self.closing
 
     def writelines(self, data: object) -> None: ...
+    def write(self, data: object) -> None: ...
 
     def get_write_buffer_size(self) -> int:
         return 0

@@ -32,6 +32,7 @@ class FakeTransport:
         return self.socket
 
     def writelines(self, data: Any) -> None: ...
+    def write(self, data: Any) -> None: ...
 
     def get_write_buffer_size(self) -> int:
         return 0

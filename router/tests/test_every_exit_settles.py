@@ -151,7 +151,7 @@ FAULTS = {
     "in the plan of a retry": (dies_after(b""), "workslice_router.admission.Admission.submit", False),
     "in the error of a failure": (
         answers(response(b"{}", 500)),
-        "workslice_router.exchange.client_response_headers",
+        "workslice_router.exchange.client_response_lines",
         False,
     ),
     "after the answer": (answers(response(HELLO)), "workslice_router.exchange.find_usage", True),

@@ -11,7 +11,7 @@ from workslice_router.ejection import Outcome
 from workslice_router.engine_connection import EngineConnection, open_connection
 from workslice_router.engine_failure import EngineError, Failure, connect_failure, error_of_event
 from workslice_router.event_stream import EventStream
-from workslice_router.forwarded_headers import Headers, client_response_headers, engine_request_head
+from workslice_router.forwarded_headers import Headers, client_response_lines, engine_request_head
 from workslice_router.openai_errors import Reason, Refusal, refusal
 from workslice_router.usage import ended_by_length
 
@@ -54,7 +54,7 @@ class Attempt:
         "_lease",
         "_length",
         "_over",
-        "_own_headers",
+        "_own_lines",
         "_owner",
         "_received_at",
         "_request",
@@ -73,14 +73,14 @@ class Attempt:
         owner: Owner,
         lease: Lease,
         response: ClientResponse,
-        own_headers: Headers,
+        own_lines: bytes,
         received_at: float,
     ) -> None:
         self._data_path = data_path
         self._owner = owner
         self._lease = lease
         self._response = response
-        self._own_headers = own_headers
+        self._own_lines = own_lines
         self._received_at = received_at
         self._request = (b"", b"")
         self._engine: EngineConnection | None = None
@@ -99,9 +99,8 @@ class Attempt:
 
     def start(self, path: str, headers: Headers, request_id: bytes, body: bytes) -> None:
         """Send the request to the lease's replica, over an open connection if there is one."""
-        replica = self._lease.replica
-        host = f"[{replica.host}]" if ":" in replica.host else replica.host
-        head = engine_request_head(path, f"{host}:{replica.port}", headers, request_id, len(body))
+        replica = self._lease.replica.spec
+        head = engine_request_head(path, replica.host, replica.port, headers, request_id, len(body))
         self._request = (head, body)
         self._connect(fresh=False)
 
@@ -218,8 +217,8 @@ class Attempt:
             return
         self._request = (b"", b"")
         self._owner.begun()
-        headers = [*client_response_headers(self._headers), *self._own_headers]
-        self._response.begin(self._status, headers, self._length, data)
+        lines = client_response_lines(self._headers) + self._own_lines
+        self._response.begin(self._status, lines, self._length, data)
 
     # --- the end ----------------------------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from typing import Final, cast
 from workslice_router.data_path import DataPath
 from workslice_router.endpoints import MODELS
 from workslice_router.exchange import Exchange
-from workslice_router.forwarded_headers import Headers, connection_header, response_head, sane_request_id
+from workslice_router.forwarded_headers import connection_line, header_lines, own_lines, sane_request_id, status_line
 from workslice_router.incoming_request import IncomingRequest
 from workslice_router.model_list import model_document, models_document
 from workslice_router.openai_errors import Reason, Refusal, Refused, refusal
@@ -139,10 +139,10 @@ class ClientConnection(asyncio.Protocol):
         except Refused as refused:
             self.refuse(request, refused.refusal)
             return
-        headers = [(b"content-type", b"application/json"), (b"x-request-id", self.request_id(request))]
+        lines = b"content-type: application/json\r\n" + own_lines(self.request_id(request))
         self.data_path.metrics.request_finished(MODELS.path, "", "", 200, self._now() - request.received_at)
         self.data_path.metrics.caller(request.caller, 200)
-        self.respond(request, 200, headers, body)
+        self.respond(request, 200, lines, body)
 
     def refuse(self, request: IncomingRequest, reason: Refusal) -> None:
         """Answer with an error a request that no engine has, and account for it."""
@@ -153,7 +153,7 @@ class ClientConnection(asyncio.Protocol):
         metrics.refused(reason.reason)
         metrics.request_finished(request.endpoint.path if request.endpoint else "", "", "", reason.status, seconds)
         metrics.caller(request.caller, reason.status)
-        self.respond(request, reason.status, [*reason.headers, (b"x-request-id", request_id)], reason.body)
+        self.respond(request, reason.status, header_lines(reason.headers) + own_lines(request_id), reason.body)
 
     def request_id(self, request: IncomingRequest) -> bytes:
         """The client's own id if it is sane, else a new one."""
@@ -163,11 +163,11 @@ class ClientConnection(asyncio.Protocol):
         """Whether the connection may carry another request after this one."""
         return request.keep_alive and not self.data_path.shutting_down
 
-    def respond(self, request: IncomingRequest, status: int, headers: Headers, body: bytes) -> None:
-        """Send a whole response and go on with the next request."""
+    def respond(self, request: IncomingRequest, status: int, lines: bytes, body: bytes) -> None:
+        """Send a whole response with these header lines, and go on with the next request."""
         keep_alive = self.stays_open(request)
-        length = (b"content-length", b"%d" % len(body))
-        head = response_head(status, [*headers, length, *connection_header(request.version, keep_alive=keep_alive)])
+        connection = connection_line(request.version, keep_alive=keep_alive)
+        head = b"%b%bcontent-length: %d\r\n%b\r\n" % (status_line(status), lines, len(body), connection)
         self.write(head if request.method == b"HEAD" else head + body)
         self.finished(keep_alive=keep_alive)
 

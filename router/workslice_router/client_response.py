@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from workslice_router.forwarded_headers import NO_BODY, Headers, connection_header, response_head
+from workslice_router.forwarded_headers import NO_BODY, connection_line, status_line
 from workslice_router.incoming_request import IncomingRequest
 
 if TYPE_CHECKING:
@@ -22,22 +22,24 @@ class ClientResponse:
         self._chunked = False
         self._keep_alive = False
 
-    def begin(self, status: int, headers: Headers, length: int | None, first: bytes) -> None:
-        """Send the head and the first piece in one write."""
+    def begin(self, status: int, lines: bytes, length: int | None, first: bytes) -> None:
+        """Send the head, with these header lines, and the first piece in one write."""
         self.begun = True
-        self._keep_alive = self._client.stays_open(self._request)
-        framing: Headers = []
+        request = self._request
+        self._keep_alive = self._client.stays_open(request)
+        framing = b""
         if status in NO_BODY:
             first = b""
         elif length is not None:
-            framing.append((b"content-length", b"%d" % length))
-        elif self._request.version == "1.1":
+            framing = b"content-length: %d\r\n" % length
+        elif request.version == "1.1":
             self._chunked = True
-            framing.append((b"transfer-encoding", b"chunked"))
+            framing = b"transfer-encoding: chunked\r\n"
+            first = self._framed(first)
         else:
             self._keep_alive = False
-        framing += connection_header(self._request.version, keep_alive=self._keep_alive)
-        self._client.write(response_head(status, [*headers, *framing]) + self._framed(first))
+        connection = connection_line(request.version, keep_alive=self._keep_alive)
+        self._client.write(b"%b%b%b%b\r\n%b" % (status_line(status), lines, framing, connection, first))
 
     def write(self, data: bytes) -> None:
         """Send a further piece."""

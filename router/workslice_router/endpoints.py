@@ -44,8 +44,11 @@ def find_endpoint(method: bytes, target: bytes) -> Endpoint:
 
     A query string is allowed and dropped: no endpoint has parameters.
     """
-    path = target.partition(b"?")[0]
-    endpoint = _EXACT.get(path)
+    path = target
+    endpoint = _EXACT.get(target)
+    if endpoint is None:
+        path = target.partition(b"?")[0]
+        endpoint = _EXACT.get(path)
     if endpoint is None and path.startswith(_MODEL_PREFIX) and len(path) > len(_MODEL_PREFIX):
         model_id = unquote(path[len(_MODEL_PREFIX) :].decode("latin-1"), errors="replace")
         endpoint = Endpoint(MODELS.path, _GET, model_id)

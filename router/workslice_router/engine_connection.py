@@ -10,6 +10,8 @@ from workslice_router import dead_peer
 from workslice_router.forwarded_headers import NO_BODY, Headers
 
 _LARGEST_HEAD: Final = 64 * 1024
+_LARGEST_COPIED: Final = 64 * 1024
+"""A body up to this size is sent in one piece with its head: copying it costs less than sending two."""
 _FIRST_STATUS: Final = 100
 _SWITCHING_PROTOCOLS: Final = 101
 _FIRST_FINAL_STATUS: Final = 200
@@ -86,7 +88,10 @@ class EngineConnection(asyncio.Protocol):
         assert self._reader is None
         self._reader = reader
         self.response_begun = False
-        self._transport.writelines((head, body))
+        if len(body) <= _LARGEST_COPIED:
+            self._transport.write(head + body)
+        else:
+            self._transport.writelines((head, body))
 
     def abort(self) -> None:
         """Forget the reader and reset the connection: the engine sees at once that nobody waits any more."""

@@ -15,7 +15,7 @@ from workslice_router.client_response import ClientResponse
 from workslice_router.data_path import DataPath
 from workslice_router.ejection import Outcome
 from workslice_router.engine_failure import MAX_RETRIES, EngineError, Failure
-from workslice_router.forwarded_headers import Headers, client_response_headers
+from workslice_router.forwarded_headers import client_response_lines, header_lines, own_lines, own_lines_of_place
 from workslice_router.incoming_request import IncomingRequest
 from workslice_router.openai_errors import Reason, Refusal, Refused, refusal, sse_error_event
 from workslice_router.request_body import RequestView, read_request_body
@@ -130,7 +130,7 @@ class Exchange:
     def _try(self, lease: Lease) -> None:
         self._lease = self._last_lease = lease
         attempt = self._attempt = Attempt(
-            self._data_path, self, lease, self._response, self._own_headers(lease), self._request.received_at
+            self._data_path, self, lease, self._response, self._own_lines(lease), self._request.received_at
         )
         body = upstream_body(self._body, self._view, lease.pool.spec.model, lease.priority)
         # Engines need ids that are unique; clients may repeat theirs, and so does a second attempt.
@@ -139,18 +139,12 @@ class Exchange:
         if self._client.write_paused:
             attempt.pause()
 
-    def _own_headers(self, lease: Lease | None) -> Headers:
-        headers = [(b"x-request-id", self._request_id)]
+    def _own_lines(self, lease: Lease | None) -> bytes:
         if lease is None:
-            return headers
-        headers += [
-            (b"x-workslice-class", lease.class_name.encode()),
-            (b"x-workslice-pool", lease.pool.key.encode()),
-            (b"x-workslice-replica", lease.replica.uid.encode()),
-            (b"x-workslice-queue-ms", b"%d" % (lease.queued_seconds * 1000)),
-            (b"x-workslice-context-limit", b"%d" % lease.pool.spec.context_tokens),
-        ]
-        return headers
+            return own_lines(self._request_id)
+        pool = lease.pool.spec
+        uid, seconds = lease.replica.spec.uid, lease.queued_seconds
+        return own_lines_of_place(self._request_id, lease.class_name, pool.key, uid, pool.context_tokens, seconds)
 
     # --- how an attempt ends ----------------------------------------------------------------------------------------------
 
@@ -210,22 +204,22 @@ class Exchange:
 
     def _pass_on(self, error: EngineError) -> None:
         """The engine's error is the answer."""
-        body, headers = error.openai_body, client_response_headers(error.headers)
+        body, headers = error.openai_body, error.headers
         if body is not error.body:
             headers = [header for header in headers if header[0] != b"content-type"]
             headers.append((b"content-type", b"application/json"))
-        headers += self._own_headers(self._last_lease)
         if error.outcome is Outcome.BUSY and not any(name == b"retry-after" for name, _ in headers):
-            headers.append((b"retry-after", b"1"))
+            headers = [*headers, (b"retry-after", b"1")]
+        lines = client_response_lines(headers) + self._own_lines(self._last_lease)
         self._settle(error.outcome, error.status, reason="engine_answer")
-        self._client.respond(self._request, error.status, headers, body)
+        self._client.respond(self._request, error.status, lines, body)
 
     def _refuse(self, cause: Refusal, outcome: Outcome = Outcome.CLIENT_GONE, detail: str = "") -> None:
         """Answer with an error of the router's own."""
         self._data_path.metrics.refused(cause.reason)
         self._settle(outcome, cause.status, reason=cause.reason.value, detail=detail)
-        headers = [*cause.headers, *self._own_headers(self._last_lease)]
-        self._client.respond(self._request, cause.status, headers, cause.body)
+        lines = header_lines(cause.headers) + self._own_lines(self._last_lease)
+        self._client.respond(self._request, cause.status, lines, cause.body)
 
     @contained
     def cut(self, outcome: Outcome, reason: Refusal | None) -> None:

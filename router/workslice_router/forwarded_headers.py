@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from http import HTTPStatus
 from typing import Final
 
@@ -42,7 +43,7 @@ _NOT_TO_CLIENTS: Final = _HOP_BY_HOP | {b"x-request-id", b"alt-svc"}
 _OWN_PREFIXES: Final = (b"x-workslice-", b"x-vllm-")
 _SANE_REQUEST_ID: Final = re.compile(rb"[A-Za-z0-9._:\-]{1,128}\Z")
 
-REASON_PHRASES: Final = {status.value: status.phrase.encode() for status in HTTPStatus}
+_STATUS_LINES: Final = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus}
 
 
 def sane_request_id(value: bytes | None) -> bytes | None:
@@ -50,51 +51,79 @@ def sane_request_id(value: bytes | None) -> bytes | None:
     return value if value is not None and _SANE_REQUEST_ID.match(value) else None
 
 
-def engine_request_head(path: str, host: str, headers: Headers, request_id: bytes, length: int) -> bytes:
+def engine_request_head(path: str, host: str, port: int, headers: Headers, request_id: bytes, length: int) -> bytes:
     """Head of the request to an engine: the router's own path and host, the client's end-to-end headers, exact length."""
-    named = _named_by_connection(headers)
-    lines = [
-        b"POST %s HTTP/1.1\r\nhost: %s\r\nx-request-id: %s\r\ncontent-length: %d\r\n"
-        % (path.encode(), host.encode(), request_id, length)
-    ]
-    lines += [
-        b"%s: %s\r\n" % (name, value)
-        for name, value in headers
-        if name not in _NOT_TO_ENGINES and not name.startswith(_OWN_PREFIXES) and name not in named
-    ]
-    lines.append(b"\r\n")
-    return b"".join(lines)
+    start = _request_start(path, host, port)
+    lines = b"".join(_end_to_end_lines(headers, _NOT_TO_ENGINES))
+    return b"%b%b\r\ncontent-length: %d\r\n%b\r\n" % (start, request_id, length, lines)
 
 
-def client_response_headers(headers: Headers) -> Headers:
+@lru_cache(maxsize=4096)
+def _request_start(path: str, host: str, port: int) -> bytes:
+    authority = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    return f"POST {path} HTTP/1.1\r\nhost: {authority}\r\nx-request-id: ".encode()
+
+
+def client_response_lines(headers: Headers) -> bytes:
     """End-to-end headers of an engine's response."""
-    named = _named_by_connection(headers)
-    return [
-        (name, value)
-        for name, value in headers
-        if name not in _NOT_TO_CLIENTS and not name.startswith(_OWN_PREFIXES) and name not in named
-    ]
+    return b"".join(_end_to_end_lines(headers, _NOT_TO_CLIENTS))
 
 
-def response_head(status: int, headers: Iterable[tuple[bytes, bytes]]) -> bytes:
-    """Status line and headers of a response to a client, with the empty line that ends them."""
-    lines = [b"HTTP/1.1 %d %s\r\n" % (status, REASON_PHRASES.get(status, b"Unknown"))]
-    lines += [b"%s: %s\r\n" % header for header in headers]
-    lines.append(b"\r\n")
-    return b"".join(lines)
+def _end_to_end_lines(headers: Headers, dropped: frozenset[bytes]) -> list[bytes]:
+    lines = []
+    for header in headers:
+        name = header[0]
+        if name in dropped:
+            if name == b"connection":
+                return _lines_not_named(headers, dropped)
+        elif not name.startswith(_OWN_PREFIXES):
+            lines.append(b"%b: %b\r\n" % header)
+    return lines
 
 
-def connection_header(version: str, *, keep_alive: bool) -> Headers:
-    """The Connection header of a response, where the client's HTTP version does not already imply it."""
-    if not keep_alive:
-        return [(b"connection", b"close")]
-    return [(b"connection", b"keep-alive")] if version == "1.0" else []
-
-
-def _named_by_connection(headers: Headers) -> frozenset[bytes]:
-    """Headers that a Connection header declares to be for this hop only (RFC 9110, 7.6.1)."""
+def _lines_not_named(headers: Headers, dropped: frozenset[bytes]) -> list[bytes]:
+    """The same for a message whose Connection header declares some headers to be for this hop only (RFC 9110, 7.6.1)."""
     named: set[bytes] = set()
     for name, value in headers:
         if name == b"connection":
             named.update(part.strip().lower() for part in value.split(b","))
-    return frozenset(named)
+    kept = [header for header in headers if header[0] not in named and header[0] != b"connection"]
+    return _end_to_end_lines(kept, dropped)
+
+
+def own_lines(request_id: bytes) -> bytes:
+    """What the router adds to every answer."""
+    return b"x-request-id: %b\r\n" % request_id
+
+
+def own_lines_of_place(
+    request_id: bytes, class_name: str, pool: str, replica: str, context_tokens: int, queued_seconds: float
+) -> bytes:
+    """What it adds once the request has a place: where it went and how long it waited."""
+    place = _place_lines(class_name, pool, replica, context_tokens)
+    return b"x-request-id: %b\r\n%bx-workslice-queue-ms: %d\r\n" % (request_id, place, queued_seconds * 1000)
+
+
+@lru_cache(maxsize=4096)
+def _place_lines(class_name: str, pool: str, replica: str, context_tokens: int) -> bytes:
+    return (
+        f"x-workslice-class: {class_name}\r\nx-workslice-pool: {pool}\r\nx-workslice-replica: {replica}\r\n"
+        f"x-workslice-context-limit: {context_tokens}\r\n"
+    ).encode()
+
+
+def header_lines(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+    """Headers as they are sent."""
+    return b"".join([b"%b: %b\r\n" % header for header in headers])
+
+
+def status_line(status: int) -> bytes:
+    """First line of a response."""
+    return _STATUS_LINES.get(status) or b"HTTP/1.1 %d Unknown\r\n" % status
+
+
+def connection_line(version: str, *, keep_alive: bool) -> bytes:
+    """The Connection header of a response, where the client's HTTP version does not already imply it."""
+    if not keep_alive:
+        return b"connection: close\r\n"
+    return b"connection: keep-alive\r\n" if version == "1.0" else b""

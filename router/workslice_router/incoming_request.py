@@ -1,6 +1,5 @@
 """One request as a client sent it, and what its head alone decides."""
 
-from dataclasses import dataclass, field
 from typing import Final
 
 from workslice_router.api_keys import ApiKeys
@@ -10,26 +9,42 @@ from workslice_router.openai_errors import Reason, Refusal, Refused, refusal
 from workslice_router.settings import MAX_HEAD_BYTES, MAX_HEADERS
 
 _SUPPORTED_VERSIONS: Final = ("1.1", "1.0")
+_SELDOM_SENT: Final = frozenset((b"transfer-encoding", b"content-encoding", b"expect"))
 
 
-@dataclass(slots=True)
 class IncomingRequest:
     """Filled as its bytes arrive."""
 
-    method: bytes = b""
-    target: bytes = b""
-    version: str = "1.1"
-    headers: Headers = field(default_factory=list)
-    body_parts: list[bytes] = field(default_factory=list)
-    body_bytes: int = 0
-    keep_alive: bool = False
-    endpoint: Endpoint | None = None
-    caller: str = ""
-    """Name of the API key used; empty when none are configured."""
-    refusal: Refusal | None = None
-    """Set when the request is refused already; the rest of its body is then read and dropped."""
-    received_at: float = 0.0
-    _first: dict[bytes, bytes] = field(default_factory=dict)
+    __slots__ = (
+        "_first",
+        "body_bytes",
+        "body_parts",
+        "caller",
+        "endpoint",
+        "headers",
+        "keep_alive",
+        "method",
+        "received_at",
+        "refusal",
+        "target",
+        "version",
+    )
+
+    def __init__(self, received_at: float = 0.0) -> None:
+        self.received_at = received_at
+        self.method = b""
+        self.target = b""
+        self.version = "1.1"
+        self.headers: Headers = []
+        self.body_parts: list[bytes] = []
+        self.body_bytes = 0
+        self.keep_alive = False
+        self.endpoint: Endpoint | None = None
+        self.caller = ""
+        """Name of the API key used; empty when none are configured."""
+        self.refusal: Refusal | None = None
+        """Set when the request is refused already; the rest of its body is then read and dropped."""
+        self._first: dict[bytes, bytes] = {}
 
     def index_headers(self) -> None:
         """The headers are complete: make `header` find them."""
@@ -38,6 +53,11 @@ class IncomingRequest:
     def header(self, name: bytes) -> bytes | None:
         """The first header of this lower-case name."""
         return self._first.get(name)
+
+    @property
+    def seldom_sent(self) -> bool:
+        """Whether it has headers that most requests do not have, and that must be looked at."""
+        return not _SELDOM_SENT.isdisjoint(self._first)
 
     def repeats(self, name: bytes) -> bool:
         """Whether more than one header has this lower-case name."""
@@ -76,14 +96,27 @@ def check_head(request: IncomingRequest, keys: ApiKeys, max_body_bytes: int, byt
     too_large = bytes_read > MAX_HEAD_BYTES and request.head_bytes > MAX_HEAD_BYTES
     if too_large or len(request.headers) > MAX_HEADERS:
         raise Refused(refusal(Reason.HEADERS_TOO_LARGE, limit=MAX_HEAD_BYTES))
-    if request.header(b"transfer-encoding") is not None:
-        codings = [value.strip().lower() for name, value in request.headers if name == b"transfer-encoding"]
-        # Anything but plain chunks is a way to make two servers disagree about where a request ends.
-        if codings != [b"chunked"] or request.version == "1.0":
-            detail = "the only Transfer-Encoding is chunked, with HTTP/1.1"
-            raise Refused(refusal(Reason.MALFORMED_REQUEST, detail=detail))
+    seldom_sent = request.seldom_sent
+    if seldom_sent:
+        _check_framing(request)
     request.endpoint = find_endpoint(request.method, request.target)
     request.caller = keys.authenticate(request.header(b"authorization"))
+    if seldom_sent:
+        _check_encoding_and_expectation(request)
+    if (request.declared_body_bytes or 0) > max_body_bytes:
+        raise Refused(refusal(Reason.BODY_TOO_LARGE, limit=max_body_bytes))
+    if request.repeats(b"host") or (request.version == "1.1" and request.header(b"host") is None):
+        raise Refused(refusal(Reason.MALFORMED_REQUEST, detail="a request has one Host header"))
+
+
+def _check_framing(request: IncomingRequest) -> None:
+    codings = [value.strip().lower() for name, value in request.headers if name == b"transfer-encoding"]
+    # Anything but plain chunks is a way to make two servers disagree about where a request ends.
+    if codings and (codings != [b"chunked"] or request.version == "1.0"):
+        raise Refused(refusal(Reason.MALFORMED_REQUEST, detail="the only Transfer-Encoding is chunked, with HTTP/1.1"))
+
+
+def _check_encoding_and_expectation(request: IncomingRequest) -> None:
     encoding = request.header(b"content-encoding")
     if encoding is not None and encoding.strip().lower() != b"identity":
         shown = encoding[:40].decode("ascii", "backslashreplace")
@@ -91,7 +124,3 @@ def check_head(request: IncomingRequest, keys: ApiKeys, max_body_bytes: int, byt
     expect = request.header(b"expect")
     if expect is not None and expect.strip().lower() != b"100-continue":
         raise Refused(refusal(Reason.EXPECTATION_FAILED))
-    if (request.declared_body_bytes or 0) > max_body_bytes:
-        raise Refused(refusal(Reason.BODY_TOO_LARGE, limit=max_body_bytes))
-    if request.repeats(b"host") or (request.version == "1.1" and request.header(b"host") is None):
-        raise Refused(refusal(Reason.MALFORMED_REQUEST, detail="a request has one Host header"))

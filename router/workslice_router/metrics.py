@@ -132,7 +132,7 @@ DEFINITIONS: Final = (
 )
 """Every metric, in the order of /metrics; docs/metrics.md is generated from it."""
 
-Labels = tuple[str, ...]
+Labels = tuple[str | int, ...]
 
 
 class _Counter:
@@ -144,9 +144,12 @@ class _Counter:
 
     def add(self, labels: Labels, amount: int = 1) -> None:
         values = self.values
-        if labels not in values and len(values) >= _MOST_SERIES:
-            labels = ("other",) * len(labels)
-        values[labels] = values.get(labels, 0) + amount
+        try:
+            values[labels] += amount
+        except KeyError:
+            if len(values) >= _MOST_SERIES:
+                labels = ("other",) * len(labels)
+            values[labels] = values.get(labels, 0) + amount
 
 
 class _Histogram:
@@ -188,7 +191,7 @@ class Metrics:
 
     def request_finished(self, endpoint: str, pool: str, class_name: str, status: int, seconds: float) -> None:
         """A request was answered; pool and class are "" when none was chosen."""
-        self._requests.add((endpoint, pool, class_name, str(status)))
+        self._requests.add((endpoint, pool, class_name, status))
         if pool:
             self._duration.observe((pool, class_name), seconds)
 
@@ -228,7 +231,7 @@ class Metrics:
     def caller(self, name: str, status: int) -> None:
         """A request was answered; without API keys callers have no names and are not counted."""
         if name:
-            self._callers.add((name, str(status)))
+            self._callers.add((name, status))
 
     def render(self, table: RoutingTable, now: float) -> Iterator[str]:
         """The text exposition in pieces of at most about a millisecond, between which the event loop may do other things."""
@@ -306,7 +309,7 @@ def _series(definition: Definition, labels: Labels) -> str:
 
 
 def _pairs(definition: Definition, labels: Labels) -> str:
-    return ",".join(f'{name}="{_escaped(value)}"' for name, value in zip(definition.labels, labels, strict=True))
+    return ",".join(f'{name}="{_escaped(str(value))}"' for name, value in zip(definition.labels, labels, strict=True))
 
 
 def _escaped(value: str) -> str:

@@ -1,8 +1,7 @@
 """Finds the engine's token counts, and why an answer ended, in the bytes of the answer without parsing all of it."""
 
 import re
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 # Inside a JSON string these quotes would be escaped, so text that a model or user wrote never matches.
 _PROMPT: Final = re.compile(rb'"prompt_tokens"\s*:\s*(\d{1,10})')
@@ -10,8 +9,7 @@ _LENGTH: Final = re.compile(rb'"finish_reason"\s*:\s*"length"')
 _COMPLETION: Final = re.compile(rb'"completion_tokens"\s*:\s*(\d{1,10})')
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(NamedTuple):
     """Tokens of a request as its engine counted them."""
 
     prompt_tokens: int
