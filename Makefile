@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-down test soak unit e2e lint generate manifests verify images cluster-up cluster-down bench-router bench-classify bench-policy clean
+.PHONY: help setup demo demo-down test soak unit e2e lint generate manifests verify images cluster-up cluster-down bench-router bench-classify bench-policy bench-real clean
 
 export UV_PYTHON_DOWNLOADS := never
 export WORKSLICE_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/workslice
@@ -64,6 +64,9 @@ bench-classify: setup ## How often the router's estimate sends a prompt to the w
 
 bench-policy: setup ## How long short and long requests wait under each routing policy, simulated (CHECK=1 fails on a missed target)
 	$(BIN)/python bench/policy
+
+bench-real: setup ## The same on two real vLLM engines on the CPU, shared and split by class (CHECK=1 fails on a missed target)
+	$(BIN)/python bench/real
 
 generate: setup ## Write CRDs and reference pages from the code (GOLDEN=1: the golden manifests too)
 	$(BIN)/python crds/generate.py

@@ -1,4 +1,4 @@
-"""Models for engines on the CPU, as folders of the cache: a tiny random one, and SmolLM2 for answers in real words."""
+"""Models for engines on the CPU, as folders of the cache: two random ones, and SmolLM2 for answers in real words."""
 
 import os
 import shutil
@@ -16,6 +16,9 @@ from workslice_cluster.repository import repository
 from workslice_cluster.watched_command import run_watched
 
 NAMES = ("tiny", "smollm2")
+"""Those of the demo."""
+SLOW = "slow"
+"""Random weights as well, but so many that prompts keep an engine on the CPU busy: what `make bench-real` measures with."""
 
 
 def folder() -> Path:
@@ -28,7 +31,7 @@ def ensure(name: str) -> Path:
 
     Makes the engine environment first. Raises ClusterError for an unknown name, and when a package cannot be fetched.
     """
-    if name not in NAMES:
+    if name not in (*NAMES, SLOW):
         raise ClusterError(f"there is no model {name!r}; there are: {', '.join(NAMES)}")
     engine_environment.ensure()
 
@@ -43,7 +46,8 @@ def ensure(name: str) -> Path:
 
 def _inputs(name: str) -> str:
     scripts = repository() / "e2e" / "cluster" / "engine_scripts"
-    files = [scripts / f"{name}_model.py", *([scripts / "smollm2.lock"] if name == "smollm2" else [])]
+    also = {"smollm2": "smollm2.lock", SLOW: "tiny_model.py"}.get(name)
+    files = [scripts / f"{name}_model.py", *([scripts / also] if also else [])]
     return content_hash(files, root=scripts, also=[engine_environment.folder().name])
 
 
