@@ -61,16 +61,16 @@ class Engine(asyncio.Protocol):
         if pause is None:
             self.transport.write(HEAD + FIRST + TOKEN * tokens + END)
         else:
-            self.transport.write(HEAD + FIRST)
-            self.later(int(pause[1]) / 1000, tokens)
+            self.transport.write(HEAD)
+            self.later(int(pause[1]) / 1000, tokens, FIRST)  # vLLM says who speaks together with the first token
 
-    def later(self, pause: float, tokens: int) -> None:
-        asyncio.get_running_loop().call_later(pause, self.say, pause, tokens)
+    def later(self, pause: float, tokens: int, before: bytes = b"") -> None:
+        asyncio.get_running_loop().call_later(pause, self.say, pause, tokens, before)
 
-    def say(self, pause: float, tokens: int) -> None:
+    def say(self, pause: float, tokens: int, before: bytes) -> None:
         if self.transport.is_closing():
             return
-        self.transport.write(TOKEN if tokens else END)
+        self.transport.write(before + (TOKEN if tokens else END))
         if tokens:
             self.later(pause, tokens - 1)
 

@@ -9,11 +9,11 @@ from workslice_router.client_response import ClientResponse
 from workslice_router.data_path import DataPath
 from workslice_router.ejection import Outcome
 from workslice_router.engine_connection import EngineConnection, open_connection
-from workslice_router.engine_failure import EngineError, Failure, connect_failure, error_of_event
+from workslice_router.engine_failure import ABORTED, EngineError, Failure, connect_failure, error_of_event
 from workslice_router.event_stream import EventStream
 from workslice_router.forwarded_headers import Headers, client_response_lines, engine_request_head
 from workslice_router.openai_errors import Reason, Refusal, refusal
-from workslice_router.usage import ended_by_length
+from workslice_router.usage import ended_by_abort, ended_by_length
 
 _LARGEST_ERROR: Final = 64 * 1024
 _TAIL: Final = 4096
@@ -159,6 +159,8 @@ class Attempt:
             ):  # no error object is as large; whatever it is, it is the client's
                 first, self._error_body = self._error_body, None
                 self._relay(first)
+        elif not self._response.begun and ended_by_abort(data):
+            self._fail(Failure(Outcome.ABORTED, ABORTED))
         else:
             self._tail = data[-_TAIL:] if len(data) >= _TAIL else (self._tail + data)[-_TAIL:]
             self._relay(data)
@@ -193,6 +195,9 @@ class Attempt:
             self._lost(detail)
 
     def _relay_events(self, stream: EventStream, events: bytes) -> None:
+        if stream.aborted or (stream.done and ended_by_abort(stream.last_events)):
+            self._aborted(events)
+            return
         if not self._response.begun:
             self._unsent += events
             if stream.error is not None and not stream.started:
@@ -210,6 +215,14 @@ class Attempt:
         if stream.error is not None:
             died = error_of_event(stream.error).outcome is Outcome.CORE_DIED
             self._cut(Outcome.CORE_DIED if died else Outcome.ENGINE_ERROR, None)
+
+    def _aborted(self, last: bytes) -> None:
+        """The engine gave the request up, and calls that an end: pass on what is before it, if anything was passed on before."""
+        if not self._response.begun:
+            self._fail(Failure(Outcome.ABORTED, ABORTED))
+            return
+        self._relay(last[: last.rfind(b"data:")])
+        self._cut(Outcome.ABORTED, refusal(Reason.STREAM_INTERRUPTED, detail=ABORTED))
 
     def _relay(self, data: bytes) -> None:
         if self._response.begun:

@@ -40,6 +40,8 @@ class Outcome(Enum):
     """503 from the engine's own admission."""
     DRAINING = "draining"
     """The 500 of an engine that has been told to stop."""
+    ABORTED = "aborted"
+    """The engine gave the request up by itself (finish_reason abort): it is being stopped or paused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +88,7 @@ def settled(health: Health, outcome: Outcome, now: float, probe: bool) -> Health
             return health
         case Outcome.BUSY:
             return replace(health, rest_until=max(health.rest_until, now + BUSY_REST))
-        case Outcome.DRAINING:
+        case Outcome.DRAINING | Outcome.ABORTED:
             return replace(health, rest_until=max(health.rest_until, now + DRAINING_REST))
         case Outcome.ENGINE_ERROR | Outcome.TIMEOUT if not health.ejected and health.errors + 1 < ERRORS_IN_A_ROW:
             return replace(health, errors=health.errors + 1)

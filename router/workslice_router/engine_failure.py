@@ -12,10 +12,11 @@ from workslice_router.forwarded_headers import Headers
 
 MAX_RETRIES: Final = 2
 """Further replicas that one request may try."""
-RETRYABLE: Final = frozenset({Outcome.CONNECT_FAILED, Outcome.RESET, Outcome.BUSY, Outcome.DRAINING})
+RETRYABLE: Final = frozenset({Outcome.CONNECT_FAILED, Outcome.RESET, Outcome.BUSY, Outcome.DRAINING, Outcome.ABORTED})
 """Failures that another replica may heal, as long as the client has seen nothing: the engine was not there, went away before its
-first byte, refused the request, or is shutting down. An error that the engine itself answered may be the request's fault and would
-only fail again elsewhere."""
+first byte, refused the request or gave it up, or is shutting down. An error that the engine itself answered may be the request's
+fault and would only fail again elsewhere."""
+ABORTED: Final = "the engine gave the request up"
 # What vLLM answers (status 500, /health still 200) while it drains.
 _DRAINING_MARK: Final = b"cannot schedule new futures after shutdown"
 # What vLLM answers (status 500) for a moment when its core has died; not repeated elsewhere, since the request may have killed it.

@@ -1,7 +1,8 @@
 """Reads an engine's server-sent events just far enough to relay them safely.
 
 What passes on is what came, byte for byte, but only whole events: a stream that is cut inside an event can then still be closed with
-a readable error event. An `error` object ends the stream, whatever follows: vLLM sends `[DONE]` after its own crash.
+a readable error event. An `error` object ends the stream, whatever follows: vLLM sends `[DONE]` after its own crash. So does
+finish_reason abort, which vLLM sends when it is stopped or paused, and before its `[DONE]`, too.
 """
 
 import re
@@ -9,11 +10,15 @@ from typing import Final
 
 import orjson
 
+from workslice_router.usage import ended_by_abort
+
 # A lone \r would also be a line end by the standard. No engine writes it, and at the end of a read it cannot be told from \r\n.
 _EVENT_END: Final = re.compile(rb"\r?\n\r?\n")
 _LINE_END: Final = re.compile(rb"\r?\n")
 # What an event must contain to be worth reading: errors, the end, usage.
 _MARKS: Final = (b'"error"', b"[DONE]", b'"prompt_tokens"')
+# The first event of a chat, which vLLM sends together with the first token: the next one says whether there is one.
+_ONLY_A_ROLE: Final = re.compile(rb'"delta"\s*:\s*\{\s*"role"\s*:\s*"[a-z]*"\s*,\s*"content"\s*:\s*""\s*\}')
 _LARGEST_HELD_EVENT: Final = 1 << 20
 _LONGEST_EVENT_END: Final = 4
 _TAIL: Final = 4096
@@ -28,6 +33,7 @@ class EventStream:
         "_last_read_with_care",
         "_last_unread",
         "_passed",
+        "aborted",
         "done",
         "error",
         "started",
@@ -36,11 +42,13 @@ class EventStream:
 
     def __init__(self) -> None:
         self.started = False
-        """A data event that is not an error has passed."""
+        """An event that is a part of an answer has passed: more than the role of who speaks, and no error."""
         self.done = False
         """`[DONE]` has passed: the answer is complete."""
         self.error: bytes | None = None
         """The JSON of the first event that carries an error object."""
+        self.aborted = False
+        """The engine gave the request up before its first token."""
         self.usage_event = b""
         """The last event that speaks of prompt_tokens."""
         self._held = b""
@@ -92,7 +100,7 @@ class EventStream:
     @property
     def ended(self) -> bool:
         """Nothing more will pass."""
-        return self.done or self.error is not None
+        return self.done or self.aborted or self.error is not None
 
     def _feed_carefully(self, data: bytes) -> bytes:
         if self.ended:
@@ -134,8 +142,10 @@ class EventStream:
             self.done = True
         elif b'"error"' in data and _has_error(data):
             self.error = data
+        elif not self.started and ended_by_abort(data):
+            self.aborted = True
         else:
-            self.started = True
+            self.started = self.started or _ONLY_A_ROLE.search(data) is None
             if b'"prompt_tokens"' in data:
                 self.usage_event = data
 

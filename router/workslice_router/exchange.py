@@ -155,27 +155,34 @@ class Exchange:
     @contained
     def failed(self, failure: Failure) -> None:
         """The attempt failed and the client has seen nothing: another replica, or an error."""
+        lease, detail = self._lease, failure.detail
+        assert lease is not None
         if failure.retryable and self._retries < MAX_RETRIES:
-            try:
-                self._retry(failure.outcome)
-                return
-            except Refused as refused:
-                # "Unreachable" says that there is nobody else; then the failure itself says more.
-                if refused.refusal.reason is not Reason.ENGINE_UNREACHABLE:
-                    self._refuse(refused.refusal)
+            if lease.pool.may_retry(self._data_path.loop.time()):
+                try:
+                    self._retry(failure.outcome)
                     return
+                except Refused as refused:
+                    lease.pool.retries.give_back()
+                    # "Unreachable" says that there is nobody else; then the failure itself says more.
+                    if refused.refusal.reason is not Reason.ENGINE_UNREACHABLE:
+                        self._refuse(refused.refusal)
+                        return
+            else:
+                self._data_path.metrics.retry_refused(lease.pool.key, failure.outcome)
+                detail = f"{detail or failure.outcome.value}; not tried again, since many requests of this pool were"
         if failure.outcome is Outcome.TOO_LONG and self._try_larger():
             return
         if failure.error is not None and failure.outcome is not Outcome.DRAINING:
-            self._pass_on(failure.error)
+            self._pass_on(failure.error, detail)
             return
         if failure.outcome is Outcome.TIMEOUT:
             reason = refusal(Reason.ENGINE_TIMEOUT, seconds=self._data_path.settings.idle_timeout)
-        elif failure.outcome is Outcome.RESET:
-            reason = refusal(Reason.ENGINE_FAILED, detail=failure.detail, retry_after=1)
+        elif failure.outcome in (Outcome.RESET, Outcome.ABORTED):
+            reason = refusal(Reason.ENGINE_FAILED, detail=detail, retry_after=1)
         else:
             reason = refusal(Reason.ENGINE_UNREACHABLE, model=self._view.model, retry_after=1)
-        self._refuse(reason, failure.outcome, failure.detail)
+        self._refuse(reason, failure.outcome, detail)
 
     def _retry(self, outcome: Outcome) -> None:
         """Give this replica back and ask for another; raises Refused when there is none."""
@@ -185,8 +192,8 @@ class Exchange:
         self._retries += 1
         self._tried |= {lease.replica.uid}
         lease.settle(outcome)
-        self._data_path.metrics.retried(lease.pool.key, outcome)
         self._submit()
+        self._data_path.metrics.retried(lease.pool.key, outcome)
 
     def _try_larger(self) -> bool:
         """The estimate was too small for this pool's context: ask a larger pool, if the model has one."""
@@ -202,7 +209,7 @@ class Exchange:
             self._refuse(refused.refusal)
         return True
 
-    def _pass_on(self, error: EngineError) -> None:
+    def _pass_on(self, error: EngineError, detail: str) -> None:
         """The engine's error is the answer."""
         body, headers = error.openai_body, error.headers
         if body is not error.body:
@@ -211,7 +218,7 @@ class Exchange:
         if error.outcome is Outcome.BUSY and not any(name == b"retry-after" for name, _ in headers):
             headers = [*headers, (b"retry-after", b"1")]
         lines = client_response_lines(headers) + self._own_lines(self._last_lease)
-        self._settle(error.outcome, error.status, reason="engine_answer")
+        self._settle(error.outcome, error.status, reason="engine_answer", detail=detail)
         self._client.respond(self._request, error.status, lines, body)
 
     def _refuse(self, cause: Refusal, outcome: Outcome = Outcome.CLIENT_GONE, detail: str = "") -> None:

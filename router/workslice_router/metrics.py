@@ -73,6 +73,12 @@ RETRIES: Final = Definition(
     ("pool", "cause"),
     "Attempts that failed before the first byte and were repeated.",
 )
+RETRIES_REFUSED: Final = Definition(
+    "workslice_router_retries_refused_total",
+    "counter",
+    ("pool", "cause"),
+    "Attempts that failed before the first byte and were not repeated, because a tenth of the pool's requests were already.",
+)
 EJECTIONS: Final = Definition(
     "workslice_router_ejections_total", "counter", ("pool",), "How often a replica was given a rest because it failed."
 )
@@ -117,6 +123,7 @@ DEFINITIONS: Final = (
     TRUNCATED,
     REFUSED,
     RETRIES,
+    RETRIES_REFUSED,
     EJECTIONS,
     CLIENT_GONE,
     CALLERS,
@@ -185,6 +192,7 @@ class Metrics:
         self._truncated = _Counter(TRUNCATED)
         self._refused = _Counter(REFUSED)
         self._retries = _Counter(RETRIES)
+        self._retries_refused = _Counter(RETRIES_REFUSED)
         self._ejections = _Counter(EJECTIONS)
         self._client_gone = _Counter(CLIENT_GONE)
         self._callers = _Counter(CALLERS)
@@ -220,6 +228,10 @@ class Metrics:
         """An attempt failed and another one follows."""
         self._retries.add((pool, cause.value))
 
+    def retry_refused(self, pool: str, cause: Outcome) -> None:
+        """An attempt failed, and there were too many others already."""
+        self._retries_refused.add((pool, cause.value))
+
     def ejected(self, pool: str) -> None:
         """A replica was given a rest."""
         self._ejections.add((pool,))
@@ -241,6 +253,7 @@ class Metrics:
             self._truncated,
             self._refused,
             self._retries,
+            self._retries_refused,
             self._ejections,
             self._client_gone,
             self._callers,

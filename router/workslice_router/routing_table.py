@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from workslice_router.ejection import HEALTHY, Health
 from workslice_router.pool_queue import PoolQueue
 from workslice_router.replica_load import FIRST_PACE, EnginePace, ReplicaLoad, ServiceLevel, strictest
+from workslice_router.retry_budget import RetryBudget
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +106,17 @@ class Pool:
     """Other serving pools of any of its names."""
     pace: EnginePace = FIRST_PACE
     """How its engines work on prompts, as far as is known."""
+    retries: RetryBudget = field(default_factory=RetryBudget)
 
     @property
     def key(self) -> str:
         """namespace/name."""
         return self.spec.key
+
+    def may_retry(self, now: float) -> bool:
+        """Whether another request that failed here may be tried again, and count it."""
+        sent = sum(replica.dispatched for replica in self.replicas)
+        return self.retries.take(self.spec.max_concurrent, sent, now)
 
 
 @dataclass(frozen=True, slots=True)

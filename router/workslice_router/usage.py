@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 # Inside a JSON string these quotes would be escaped, so text that a model or user wrote never matches.
 _PROMPT: Final = re.compile(rb'"prompt_tokens"\s*:\s*(\d{1,10})')
 _LENGTH: Final = re.compile(rb'"finish_reason"\s*:\s*"length"')
+_ABORT: Final = re.compile(rb'"finish_reason"\s*:\s*"abort"')
 _COMPLETION: Final = re.compile(rb'"completion_tokens"\s*:\s*(\d{1,10})')
 
 
@@ -29,3 +30,8 @@ def find_usage(data: bytes) -> Usage | None:
 def ended_by_length(data: bytes) -> bool:
     """Whether an answer with this tail, or a stream with these last events, ended because it may not be longer."""
     return b'"length"' in data and _LENGTH.search(data) is not None
+
+
+def ended_by_abort(data: bytes) -> bool:
+    """Whether the engine gave up the answer with this tail, or the stream with these last events: it is not complete."""
+    return b'"abort"' in data and _ABORT.search(data) is not None
