@@ -36,6 +36,17 @@ class ServiceLevelObjective(KubeModel):
     """How soon each further token should follow. Live: takes effect without touching engines."""
 
 
+class RequestTimeouts(KubeModel):
+    """How long requests of a class wait for an engine; less than 1s counts as 1s. Nothing bounds an answer as a whole."""
+
+    first_byte: Duration | None = None
+    """How long an engine has from getting a request until its answer begins, whatever it says before (a stream begins with its first
+    event). Unset, nothing bounds it as long as the engine gives any sign of life within the chart's router.idleTimeout. Live: takes
+    effect without touching engines."""
+    idle: Duration | None = None
+    """Longest silence inside an answer; unset, the chart's router.idleTimeout. Live: takes effect without touching engines."""
+
+
 class RequestClass(KubeModel):
     """The requests that a pool prefers."""
 
@@ -53,6 +64,13 @@ class RequestClass(KubeModel):
     be expected there, and pools of the model that have one lend each other replicas where that helps, as far as a request fits the
     profile's workspace.maxTokens. Without it a pool's replica with the least outstanding work takes a request. Live: takes effect
     without touching engines."""
+    timeouts: RequestTimeouts | None = None
+    """How long requests of the class wait for an engine. A request that ran out of time ends with 504, or with an error event when its
+    answer had begun. Live: takes effect without touching engines."""
+    keep_alive: Duration | None = None
+    """While a stream waits in the queue or for its first token, its client gets a comment this often (less than 1s counts as 1s), for
+    clients and proxies that give up on silent connections. The first one commits the answer to status 200: what fails later is an
+    error event. Unset, nothing is sent before the first token. Live: takes effect without touching engines."""
 
 
 class Scaling(KubeModel):

@@ -19,6 +19,8 @@ POOL_CHANGES: dict[str, Any] = {
     "requestClass.maxTotalTokens": 99,
     "requestClass.priority": 5,
     "requestClass.slo": {"timeToFirstToken": "9s", "timePerOutputToken": "9ms"},
+    "requestClass.timeouts": {"firstByte": "9s", "idle": "9s"},
+    "requestClass.keepAlive": "9s",
     "weight": 7,
     "replicas": 3,
     "scaling.mode": "QueueDepth",

@@ -64,7 +64,7 @@ def test_a_wrong_method_says_which_is_allowed() -> None:
 
 
 def test_an_error_inside_a_stream_is_one_event() -> None:
-    event = sse_error_event(refusal(Reason.STREAM_INTERRUPTED, detail="connection reset"))
+    event = sse_error_event(refusal(Reason.STREAM_INTERRUPTED, detail="connection reset").body)
     assert event.startswith(b"data: {")
     assert event.endswith(b"}\n\n")
     assert event.count(b"\n") == 2

@@ -60,6 +60,7 @@ class Attempt:
         "_request",
         "_response",
         "_reused",
+        "_sent_at",
         "_silent_since",
         "_status",
         "_stream",
@@ -93,7 +94,7 @@ class Attempt:
         self._error_body: bytes | None = None
         self._unsent = b""
         self._tail = b""
-        self._silent_since = data_path.loop.time()
+        self._silent_since = self._sent_at = data_path.loop.time()
 
     # --- sending ----------------------------------------------------------------------------------------------------------
 
@@ -129,7 +130,7 @@ class Attempt:
 
     def _send(self, connection: EngineConnection) -> None:
         self._engine = connection
-        self._silent_since = self._data_path.loop.time()
+        self._silent_since = self._sent_at = self._data_path.loop.time()
         connection.request(self, *self._request)
 
     # --- the engine's response --------------------------------------------------------------------------------------------
@@ -186,7 +187,7 @@ class Attempt:
         """The engine's connection broke."""
         engine, self._engine = self._engine, None
         soon = self._data_path.loop.time() - self._silent_since < _STALE_SECONDS
-        if self._reused and soon and engine is not None and not engine.response_begun:
+        if self._reused and soon and engine is not None and not engine.response_begun and self.body:
             # The engine closed an idle connection at the moment when we used it: nothing has failed.
             self._connect(fresh=True)
         elif self._stream is not None and self._stream.done:
@@ -228,6 +229,9 @@ class Attempt:
         if self._response.begun:
             self._response.write(data)
             return
+        if self._response.committed and self._stream is None:
+            self._fail(Failure(Outcome.ENGINE_ERROR, "the engine answered a question for a stream with something else"))
+            return
         self._request = (b"", b"")
         self._owner.begun()
         lines = client_response_lines(self._headers) + self._own_lines
@@ -245,6 +249,8 @@ class Attempt:
         if not self._response.begun:
             self._length = 0
             self._relay(b"")
+        if self._over:
+            return
         self._over = True
         stream = self._stream
         if stream is None:
@@ -269,6 +275,18 @@ class Attempt:
             engine.abort()
 
     @property
+    def body(self) -> bytes:
+        """The body as it goes to the engine, while it may have to be sent again."""
+        return self._request[1]
+
+    def forget_request(self) -> bool:
+        """Free the request, if it is sent: should the connection have been closed just then, it is lost."""
+        if self._engine is None:
+            return False
+        self._request = (b"", b"")
+        return True
+
+    @property
     def is_event_stream(self) -> bool:
         """The client gets, or would get, server-sent events."""
         return self._stream is not None
@@ -288,17 +306,31 @@ class Attempt:
         if silent >= hung_replica.SILENT_SECONDS:
             self._data_path.hung.suspect(self._lease.pool, self._lease.replica)
         # A lost node gets as long on an open connection as it gets to open one.
-        patience, timeout = self._data_path.settings.connect_timeout, self._data_path.settings.idle_timeout
-        if (silent >= patience and engine.lose_if_unacknowledged(patience)) or silent < timeout:
+        patience = self._data_path.settings.connect_timeout
+        if silent >= patience and engine.lose_if_unacknowledged(patience):
+            return
+        outcome, timeout = self._overdue(silent, now)
+        if outcome is None:
             return
         if self._stream is not None and self._stream.done:
             self._engine = None
             engine.abort()
             self._complete()
         elif self._response.begun:
-            self._cut(Outcome.TIMEOUT, refusal(Reason.ENGINE_TIMEOUT, seconds=timeout))
+            self._cut(outcome, refusal(Reason.ENGINE_TIMEOUT, seconds=timeout))
         else:
-            self._fail(Failure(Outcome.TIMEOUT))
+            self._fail(Failure(outcome, seconds=timeout))
+
+    def _overdue(self, silent: float, now: float) -> tuple[Outcome | None, float]:
+        """How an engine counts that has taken too long, and how long it was allowed to."""
+        times, longest = self._lease.plan.chosen.times, self._data_path.settings.idle_timeout
+        allowed = times.idle if self._response.begun else times.first_byte
+        if allowed is None:
+            return (Outcome.TIMEOUT if silent >= longest else None), longest
+        taken = silent if self._response.begun else now - self._sent_at
+        if taken < allowed:
+            return None, allowed
+        return (Outcome.TIMEOUT if silent >= longest else Outcome.TOO_SLOW), allowed
 
     def pause(self) -> None:
         """The client reads too slowly: stop reading from the engine."""

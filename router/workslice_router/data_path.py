@@ -107,14 +107,19 @@ class DataPath:
             connection.check_deadline(now)
 
     def _limit_held_bytes(self) -> None:
-        """Refuse the largest of the requests that are being read, when all together are too many bytes. Counted ten times a second
-        from what there is, so that no exit of a request can forget to count.
+        """When all requests together are too many bytes, forget the bodies of those that run, the largest first, and then refuse the
+        largest of those that are being read. Counted ten times a second from what there is, so that no exit of a request can forget to
+        count.
         """
         self.holding = {connection for connection in self.holding if connection.held_bytes}
         held = sum(connection.held_bytes for connection in self.holding)
         held += sum(exchange.held_bytes for exchange in self.exchanges)
         if held <= MAX_HELD_BYTES:
             return
+        for exchange in sorted(self.exchanges, key=lambda one: one.held_bytes, reverse=True):
+            held -= exchange.forget_body()
+            if held <= MAX_HELD_BYTES:
+                return
         receiving = [connection for connection in self.holding if connection.receiving]
         for connection in sorted(receiving, key=lambda one: one.held_bytes, reverse=True):
             held -= connection.held_bytes

@@ -36,6 +36,9 @@ class Outcome(Enum):
     RESET = "reset"
     """The connection died before the answer was complete."""
     TIMEOUT = "timeout"
+    """Silent for longer than any engine should be."""
+    TOO_SLOW = "too_slow"
+    """Slower than the request's class allows. It says nothing about the replica: others of its requests may have all the time."""
     BUSY = "busy"
     """503 from the engine's own admission."""
     DRAINING = "draining"
@@ -84,7 +87,7 @@ def settled(health: Health, outcome: Outcome, now: float, probe: bool) -> Health
         case Outcome.OK | Outcome.TOO_LONG:
             # An engine that drains or is full still finishes what it runs: its pause stands.
             return HEALTHY if health.ejected or now >= health.rest_until else Health(rest_until=health.rest_until)
-        case Outcome.CLIENT_GONE | Outcome.ROUTER_FAULT:
+        case Outcome.CLIENT_GONE | Outcome.ROUTER_FAULT | Outcome.TOO_SLOW:
             return health
         case Outcome.BUSY:
             return replace(health, rest_until=max(health.rest_until, now + BUSY_REST))

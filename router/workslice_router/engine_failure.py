@@ -80,6 +80,8 @@ class Failure:
     detail: str = ""
     error: EngineError | None = None
     """What the engine answered, if it did."""
+    seconds: float = 0.0
+    """How long it was waited for, when that was too long."""
 
     @property
     def retryable(self) -> bool:

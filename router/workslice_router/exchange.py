@@ -4,14 +4,14 @@ Everything happens in callbacks of the two connections and of the pool's queue; 
 in `_settle`, once.
 """
 
-import functools
 import logging
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Concatenate, Final, ParamSpec
+from math import inf
+from typing import TYPE_CHECKING, Final
 
 from workslice_router.admission import Lease, Ticket
 from workslice_router.attempt import Attempt
 from workslice_router.client_response import ClientResponse
+from workslice_router.contained import contained
 from workslice_router.data_path import DataPath
 from workslice_router.ejection import Outcome
 from workslice_router.engine_failure import MAX_RETRIES, EngineError, Failure
@@ -29,26 +29,10 @@ if TYPE_CHECKING:
 
 CLIENT_GONE_STATUS: Final = 499
 """Status in log and metrics of a request whose client did not wait for the answer."""
+COMMITTED_STATUS: Final = 200
+"""What a client has seen of a stream that got keep-alive comments, whatever came of it."""
 
 log = logging.getLogger("workslice_router.data_path")
-
-
-Arguments = ParamSpec("Arguments")
-
-
-def contained(
-    callback: "Callable[Concatenate[Exchange, Arguments], None]",
-) -> "Callable[Concatenate[Exchange, Arguments], None]":
-    """A callback whose fault ends this request, and neither hangs it nor reaches whoever calls back."""
-
-    @functools.wraps(callback)
-    def guarded(self: "Exchange", /, *arguments: Arguments.args, **named: Arguments.kwargs) -> None:
-        try:
-            callback(self, *arguments, **named)
-        except Exception:
-            self._fail_internally()
-
-    return guarded
 
 
 class Exchange:
@@ -58,6 +42,7 @@ class Exchange:
         "_attempt",
         "_body",
         "_client",
+        "_comment_at",
         "_data_path",
         "_last_lease",
         "_lease",
@@ -91,6 +76,7 @@ class Exchange:
         self._retries = 0
         self._tried: frozenset[str] = frozenset()
         self._settled = False
+        self._comment_at = inf
 
     # --- placing ----------------------------------------------------------------------------------------------------------
 
@@ -101,12 +87,14 @@ class Exchange:
         try:
             self._view = read_request_body(self._body, self._path)
             requested_class = requested.decode("ascii", "replace") if requested is not None else None
-            self._plan = self._data_path.admission.plan(self._view, requested_class)
+            self._plan = plan = self._data_path.admission.plan(self._view, requested_class)
+            if plan.chosen.times.keep_alive is not None and self._view.stream:
+                self._comment_at = self._request.received_at + plan.chosen.times.keep_alive
             self._submit()
         except Refused as refused:
             self._refuse(refused.refusal)
         except Exception:
-            self._fail_internally()
+            self.fail_internally()
 
     def _submit(self) -> None:
         got = self._data_path.admission.submit(self._plan, self, body_bytes=len(self._body), excluded=self._tried)
@@ -151,13 +139,14 @@ class Exchange:
     def begun(self) -> None:
         """There will be no other attempt: the body is no longer needed."""
         self._body = b""
+        self._comment_at = inf
 
     @contained
     def failed(self, failure: Failure) -> None:
         """The attempt failed and the client has seen nothing: another replica, or an error."""
         lease, detail = self._lease, failure.detail
         assert lease is not None
-        if failure.retryable and self._retries < MAX_RETRIES:
+        if failure.retryable and self._retries < MAX_RETRIES and self._body:
             if lease.pool.may_retry(self._data_path.loop.time()):
                 try:
                     self._retry(failure.outcome)
@@ -171,14 +160,14 @@ class Exchange:
             else:
                 self._data_path.metrics.retry_refused(lease.pool.key, failure.outcome)
                 detail = f"{detail or failure.outcome.value}; not tried again, since many requests of this pool were"
-        if failure.outcome is Outcome.TOO_LONG and self._try_larger():
+        if failure.outcome is Outcome.TOO_LONG and self._body and self._try_larger():
             return
         if failure.error is not None and failure.outcome is not Outcome.DRAINING:
             self._pass_on(failure.error, detail)
             return
-        if failure.outcome is Outcome.TIMEOUT:
-            reason = refusal(Reason.ENGINE_TIMEOUT, seconds=self._data_path.settings.idle_timeout)
-        elif failure.outcome in (Outcome.RESET, Outcome.ABORTED):
+        if failure.outcome in (Outcome.TIMEOUT, Outcome.TOO_SLOW):
+            reason = refusal(Reason.ENGINE_TIMEOUT, seconds=failure.seconds)
+        elif failure.outcome in (Outcome.RESET, Outcome.ABORTED, Outcome.ENGINE_ERROR):
             reason = refusal(Reason.ENGINE_FAILED, detail=detail, retry_after=1)
         else:
             reason = refusal(Reason.ENGINE_UNREACHABLE, model=self._view.model, retry_after=1)
@@ -217,23 +206,30 @@ class Exchange:
             headers.append((b"content-type", b"application/json"))
         if error.outcome is Outcome.BUSY and not any(name == b"retry-after" for name, _ in headers):
             headers = [*headers, (b"retry-after", b"1")]
-        lines = client_response_lines(headers) + self._own_lines(self._last_lease)
-        self._settle(error.outcome, error.status, reason="engine_answer", detail=detail)
-        self._client.respond(self._request, error.status, lines, body)
+        lines = client_response_lines(headers)
+        self._answer_error(error.outcome, error.status, lines, body, reason="engine_answer", detail=detail)
 
     def _refuse(self, cause: Refusal, outcome: Outcome = Outcome.CLIENT_GONE, detail: str = "") -> None:
         """Answer with an error of the router's own."""
         self._data_path.metrics.refused(cause.reason)
-        self._settle(outcome, cause.status, reason=cause.reason.value, detail=detail)
-        lines = header_lines(cause.headers) + self._own_lines(self._last_lease)
-        self._client.respond(self._request, cause.status, lines, cause.body)
+        lines = header_lines(cause.headers)
+        self._answer_error(outcome, cause.status, lines, cause.body, reason=cause.reason.value, detail=detail)
+
+    def _answer_error(self, outcome: Outcome, status: int, lines: bytes, body: bytes, **failure: str) -> None:
+        """With its status, or as an event where the client has seen a status already."""
+        if self._response.committed:
+            self._settle(outcome, COMMITTED_STATUS, **failure)
+            self._response.cut(sse_error_event(body))
+        else:
+            self._settle(outcome, status, **failure)
+            self._client.respond(self._request, status, lines + self._own_lines(self._last_lease), body)
 
     @contained
     def cut(self, outcome: Outcome, reason: Refusal | None) -> None:
         """The client has a part of the answer and gets no more: say so in the stream, and end it without its end."""
         attempt = self._attempt
         assert attempt is not None
-        last = sse_error_event(reason) if reason is not None and attempt.is_event_stream else b""
+        last = sse_error_event(reason.body) if reason is not None and attempt.is_event_stream else b""
         self._data_path.metrics.refused(reason.reason if reason is not None else Reason.STREAM_INTERRUPTED)
         self._settle(
             outcome, attempt.status, reason=reason.reason.value if reason is not None else "engine_error_event"
@@ -294,13 +290,34 @@ class Exchange:
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of the body, which is kept as long as another replica may have to be asked."""
-        return len(self._body)
+        """Bytes of the body, which is kept as long as another replica may have to be asked, and of an edited copy of it."""
+        copy = self._attempt.body if self._attempt is not None else b""
+        return len(self._body) + (0 if copy is self._body else len(copy))
+
+    def forget_body(self) -> int:
+        """Give up on further attempts, if one runs, for the sake of memory. Returns the bytes that this frees."""
+        attempt, held = self._attempt, self.held_bytes
+        if attempt is None or not attempt.forget_request():
+            return 0
+        self._body = b""
+        return held
 
     def check_silence(self, now: float) -> None:
         """Give up on an engine that is silent for too long; one that we do not read from is not silent."""
-        if self._attempt is not None and not self._client.write_paused:
+        if self._client.write_paused:
+            return
+        if now >= self._comment_at:
+            self._keep_alive(now)
+        if self._attempt is not None:
             self._attempt.check_silence(now)
+
+    @contained
+    def _keep_alive(self, now: float) -> None:
+        """The client has heard nothing for as long as its class wants to be silent."""
+        chosen = self._plan.chosen
+        self._comment_at = inf if chosen.times.keep_alive is None or self._settled else now + chosen.times.keep_alive
+        if not self._settled:
+            self._response.keep_alive(self._own_lines(None) + b"x-workslice-class: %b\r\n" % chosen.name.encode())
 
     def pause_engine(self) -> None:
         """The client reads too slowly."""
@@ -312,7 +329,8 @@ class Exchange:
         if self._attempt is not None:
             self._attempt.resume(self._data_path.loop.time())
 
-    def _fail_internally(self) -> None:
+    def fail_internally(self) -> None:
+        """The router itself has failed on this request; called where the exception is handled."""
         log.exception("request %s failed in the router itself", self._request_id.decode("ascii", "replace"))
         cause = refusal(Reason.INTERNAL_ERROR)
         if self._settled or self._response.begun:

@@ -128,7 +128,7 @@ ERRORS: Final[dict[Reason, ErrorKind]] = {
         503, _SERVER, "The replicas of model '{model}' that were tried cannot be reached: retry later."
     ),
     Reason.ENGINE_FAILED: ErrorKind(502, _SERVER, "The replica failed before it answered: {detail}."),
-    Reason.ENGINE_TIMEOUT: ErrorKind(504, _SERVER, "The replica sent nothing for {seconds:g} s."),
+    Reason.ENGINE_TIMEOUT: ErrorKind(504, _SERVER, "The replica sent nothing of the answer for {seconds:g} s."),
     Reason.STREAM_INTERRUPTED: ErrorKind(
         502, _SERVER, "The replica failed after it had begun to answer, so the answer above is incomplete: {detail}."
     ),
@@ -180,6 +180,8 @@ def _shortened(value: str | float) -> str | float:
     return f"{value[:_LONGEST_BLANK]}…" if isinstance(value, str) and len(value) > _LONGEST_BLANK else value
 
 
-def sse_error_event(cause: Refusal) -> bytes:
-    """The same error as one event of a stream that has already begun."""
-    return b"data: " + cause.body + b"\n\n"
+def sse_error_event(body: bytes) -> bytes:
+    """The error with this JSON body as one event of a stream that has already begun."""
+    if b"\n" in body or b"\r" in body:  # only between its tokens: inside a string they are escaped
+        body = body.replace(b"\r", b" ").replace(b"\n", b" ")
+    return b"data: " + body + b"\n\n"

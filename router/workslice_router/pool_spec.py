@@ -7,9 +7,10 @@ from typing import Any, Final
 from workslice_api.conditions import find_condition
 from workslice_api.names import ConditionType
 from workslice_api.names import Reason as PoolReason
-from workslice_api.pool import ServiceLevelObjective, WorkspacePool
+from workslice_api.pool import RequestClass, ServiceLevelObjective, WorkspacePool
 from workslice_api.profile import EngineSpec, WorkspaceProfileSpec, WorkspaceSpec
 from workslice_api.quantity import duration_seconds
+from workslice_router.class_times import ClassTimes
 from workslice_router.replica_load import EnginePace, ServiceLevel
 from workslice_router.routing_table import PoolSpec, ReplicaSpec
 
@@ -48,6 +49,7 @@ def pool_spec(pool: WorkspacePool, profile: WorkspaceProfileSpec | None) -> Pool
         created=created.timestamp() if created is not None else 0.0,
         level=_level(spec.request_class.slo),
         first_pace=_first_pace(profile),
+        times=_times(spec.request_class),
     )
 
 
@@ -58,6 +60,17 @@ def _level(slo: ServiceLevelObjective | None) -> ServiceLevel | None:
     return ServiceLevel(
         max(0.001, duration_seconds(slo.time_to_first_token)), max(0.001, duration_seconds(slo.time_per_output_token))
     )
+
+
+def _times(request_class: RequestClass) -> ClassTimes:
+    """Nothing below a second: an engine that is given no time at all would fail every request."""
+    timeouts = request_class.timeouts
+    given = (
+        timeouts.first_byte if timeouts is not None else None,
+        timeouts.idle if timeouts is not None else None,
+        request_class.keep_alive,
+    )
+    return ClassTimes(*(None if text is None else max(1.0, duration_seconds(text)) for text in given))
 
 
 def _first_pace(profile: WorkspaceProfileSpec | None) -> EnginePace:

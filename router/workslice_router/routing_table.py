@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 
+from workslice_router.class_times import NO_TIMES, ClassTimes, most_patient
 from workslice_router.ejection import HEALTHY, Health
 from workslice_router.pool_queue import PoolQueue
 from workslice_router.replica_load import FIRST_PACE, EnginePace, ReplicaLoad, ServiceLevel, strictest
@@ -52,6 +53,7 @@ class PoolSpec:
     """What its class should get; None: a replica is chosen by its outstanding work alone."""
     first_pace: EnginePace = FIRST_PACE
     """How its engines work on prompts before anything is learned."""
+    times: ClassTimes = NO_TIMES
 
     @property
     def served_names(self) -> tuple[str, ...]:
@@ -132,6 +134,7 @@ class ClassRoutes:
     pools: tuple[Pool, ...]
     level: ServiceLevel | None = None
     """The strictest that one of its pools sets."""
+    times: ClassTimes = NO_TIMES
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,6 +276,7 @@ def model_routes(name: str, pools: Iterable[Pool]) -> ModelRoutes:
             min(pool.spec.priority for pool in members),
             tuple(members),
             strictest(pool.spec.level for pool in members),
+            most_patient(pool.spec.times for pool in members),
         )
         for class_name, members in by_class.items()
     ]

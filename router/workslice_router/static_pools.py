@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, get_args
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -140,11 +140,11 @@ def _unknown_field(value: Mapping[str, Any], model: type[BaseModel]) -> str | No
     for key, inner in value.items():
         if key not in fields:
             return str(key)
-        annotation = fields[key]
-        if isinstance(annotation, type) and issubclass(annotation, BaseModel) and isinstance(inner, Mapping):
-            deeper = _unknown_field(inner, annotation)
-            if deeper is not None:
-                return f"{key}.{deeper}"
+        for annotation in (fields[key], *get_args(fields[key])):  # `Model`, or the parts of `Model | None`
+            if isinstance(annotation, type) and issubclass(annotation, BaseModel) and isinstance(inner, Mapping):
+                deeper = _unknown_field(inner, annotation)
+                if deeper is not None:
+                    return f"{key}.{deeper}"
     return None
 
 
