@@ -116,6 +116,7 @@ class Reason(StrEnum):
     APPLY_FAILED = "ApplyFailed"
     NAME_TAKEN = "NameTaken"
     FOREIGN_FIELDS = "ForeignFields"
+    FALLBACK_NOT_SERVED = "FallbackNotServed"
     # Conflict
     MODEL_OWNED = "ModelOwned"
     MODEL_OWNED_ELSEWHERE = "ModelOwnedElsewhere"

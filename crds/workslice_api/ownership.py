@@ -27,6 +27,13 @@ class Ownership:
     conflicts: Mapping[str, Conflict]
     """By pool key."""
 
+    def unserved_fallback(self, pool: WorkspacePool) -> str:
+        """The pool's degrade.fallbackModel when no pool of its namespace serves it, or only this one; empty when all is well."""
+        name = pool.spec.degrade.fallback_model if pool.spec.degrade is not None else None
+        if name is None or (name not in pool.served_names and self.owners.get(name) == pool.metadata.namespace):
+            return ""
+        return name
+
 
 def model_ownership(pools: Iterable[WorkspacePool], assigned: Mapping[str, str]) -> Ownership:
     """Decide every claim at once; operator and routers call it with the same pools and agree.

@@ -98,6 +98,19 @@ class Queue(KubeModel):
     """Longest wait; after it 429 with Retry-After. Live: takes effect without touching engines."""
 
 
+class Degrade(KubeModel):
+    """What routers take from a request instead of answering 429, when it finds no place or has waited too long for one. The answer says so
+    in its header x-workslice-degraded.
+    """
+
+    max_tokens: Annotated[int | None, Field(ge=1, le=10_000_000)] = None
+    """First its answer is limited to this many tokens, so that a smaller class or another pool may have a place for it. Only lowers,
+    and sets the limit where the request has none. Live: takes effect without touching engines."""
+    fallback_model: ModelName | None = None
+    """Then this model answers, as long as the request wanted: the name or an alias of another model that pools of the same namespace
+    serve. It is asked once: what its own pools would fall back to is not. Live: takes effect without touching engines."""
+
+
 class Drain(KubeModel):
     """How replicas leave."""
 
@@ -147,6 +160,9 @@ class WorkspacePoolSpec(KubeModel):
     """How many replicas the pool runs."""
     queue: Queue = Queue()
     """The pool's waiting line in each router."""
+    degrade: Degrade | None = None
+    """What a request may lose before it is refused with 429; unset, nothing. Pools of one model and class should say the same: the first
+    by name that says something counts for all. Live: takes effect without touching engines."""
     drain: Drain = Drain()
     """How replicas leave."""
     template: PodTemplate = PodTemplate()
@@ -227,6 +243,10 @@ POOL_RULES: Final[list[dict[str, Any]]] = [
     _rule(
         "self.spec.model == oldSelf.spec.model",
         "spec.model cannot be changed: make a new pool for another model, then delete this one",
+    ),
+    _rule(
+        "!has(self.spec.degrade) || !has(self.spec.degrade.fallbackModel) || self.spec.degrade.fallbackModel != self.spec.model",
+        "degrade.fallbackModel must be another model than spec.model: name one that other pools of this namespace serve",
     ),
     _rule(
         f"self.metadata.name.size() <= {MAX_POOL_NAME} && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",

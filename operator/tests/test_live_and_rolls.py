@@ -30,6 +30,7 @@ POOL_CHANGES: dict[str, Any] = {
     "scaling.scaleDownWindow": "9s",
     "queue.maxDepth": 3,
     "queue.maxWait": "9s",
+    "degrade": {"maxTokens": 9, "fallbackModel": "other"},
     "drain.timeout": "9s",
     "template.tolerations": [{"key": "x"}],
     "template.nodeSelector": {"a": "b"},

@@ -73,3 +73,24 @@ async def test_a_new_alias_of_an_older_pool_wakes_the_pool_that_loses_the_name()
     kube.put(aliased)
     await claims.conflict(model(aliased))
     assert woken == [pool_key("second", "chat")]
+
+
+async def test_a_fallback_is_served_by_another_pool_of_the_namespace_or_not_at_all() -> None:
+    falls_back = pool("first", "01", degrade={"fallbackModel": "spare"})
+    kube, woken = FakeKube(falls_back, pool("second", "02", model="spare")), list[Key]()
+    claims = ModelClaims(kube, {}, woken.append)
+    await claims.conflict(model(falls_back))
+    assert claims.unserved_fallback(model(falls_back)) == "spare"
+    kube.remove("WorkspacePool", "second", "chat")
+    kube.put(pool("first", "03", name="spare", model="other", aliases=["spare"]))
+    woken.clear()
+    await claims.pool_gone()
+    assert claims.unserved_fallback(model(falls_back)) == ""
+    assert pool_key("first", "chat") in woken
+
+
+async def test_a_pool_is_no_fallback_of_itself() -> None:
+    falls_back = pool("first", "01", aliases=["me-too"], degrade={"fallbackModel": "me-too"})
+    claims = ModelClaims(FakeKube(falls_back), {}, lambda _: None)
+    await claims.conflict(model(falls_back))
+    assert claims.unserved_fallback(model(falls_back)) == "me-too"

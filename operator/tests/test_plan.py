@@ -270,6 +270,14 @@ def test_a_foreign_variable_is_named_in_the_status_and_in_an_event() -> None:
     assert status(result, ConditionType.READY) == "True"
 
 
+def test_a_fallback_model_that_nobody_serves_is_named_and_harms_nothing_else() -> None:
+    result = planned(make_observed(deployment=make_deployment(1), pods=(ready_pod(),), unserved_fallback="spare-model"))
+    (event,) = [one for one in result.events if one.reason is Reason.FALLBACK_NOT_SERVED]
+    assert "spare-model" in event.message
+    assert reason(result, ConditionType.DEGRADED) == Reason.FALLBACK_NOT_SERVED
+    assert status(result, ConditionType.READY) == "True"
+
+
 def test_a_condition_keeps_its_time_while_its_status_stays() -> None:
     first = planned(make_observed())
     later = planned(make_observed(after(first)), seconds=50)

@@ -1,4 +1,6 @@
-"""Which pools may serve the names they claim: the shared decision of workslice_api.ownership over live pools."""
+"""Which pools may serve the names they claim, by the shared decision of workslice_api.ownership over live pools, and which fall back to
+names that nobody serves.
+"""
 
 from collections.abc import Callable, Mapping
 
@@ -20,6 +22,7 @@ class ModelClaims:
         self._assigned = assigned
         self._wake = wake
         self._conflicts: Mapping[str, Conflict] = {}
+        self._unserved: Mapping[str, str] = {}
         self._pools = SharedRead(self._read, SHARED_SECONDS)
 
     async def conflict(self, pool: WorkspacePool) -> Conflict | None:
@@ -29,6 +32,10 @@ class ModelClaims:
             await self._pools.get(fresh=True)
         return self._conflicts.get(pool.key)
 
+    def unserved_fallback(self, pool: WorkspacePool) -> str:
+        """The pool's fallback model if nobody of its namespace serves it, as of the last answer to `conflict`; else empty."""
+        return self._unserved.get(pool.key, "")
+
     async def pool_gone(self) -> None:
         """A pool was deleted: others may get its names."""
         await self._pools.get(fresh=True)
@@ -36,9 +43,12 @@ class ModelClaims:
     async def _read(self) -> dict[str, tuple[str, int]]:
         """UID and generation of every pool."""
         pools = readable_pools(await self._kube.list(POOLS))
-        conflicts = model_ownership(pools, self._assigned).conflicts
+        ownership = model_ownership(pools, self._assigned)
+        conflicts = ownership.conflicts
+        unserved = {pool.key: name for pool in pools if (name := ownership.unserved_fallback(pool))}
         for pool in pools:
-            if conflicts.get(pool.key) != self._conflicts.get(pool.key):
+            key = pool.key
+            if conflicts.get(key) != self._conflicts.get(key) or unserved.get(key) != self._unserved.get(key):
                 self._wake(pool_key(pool.metadata.namespace, pool.metadata.name))
-        self._conflicts = conflicts
+        self._conflicts, self._unserved = conflicts, unserved
         return {pool.key: (pool.metadata.uid, pool.metadata.generation) for pool in pools}

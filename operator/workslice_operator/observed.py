@@ -173,6 +173,8 @@ class Observed:
     """None: it does not exist, or `profile_error` says why it cannot be read."""
     profile_error: str = ""
     conflict: Conflict | None = None
+    unserved_fallback: str = ""
+    """Its degrade.fallbackModel, when nobody serves that."""
     deployment: DeploymentFacts | None = None
     replica_sets: tuple[ReplicaSetFacts, ...] = ()
     taken_names: tuple[str, ...] = ()

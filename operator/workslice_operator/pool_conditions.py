@@ -84,7 +84,7 @@ def draining(observed: Observed) -> Finding:
 
 
 def degraded(observed: Observed, foreign: Sequence[str]) -> Finding:
-    """Degraded: whether the children are not quite what the operator made."""
+    """Degraded: whether the children are not quite what the operator made, or the pool cannot quite do what its spec says."""
     if observed.taken_names:
         message = (
             f"{', '.join(observed.taken_names)} exists and is not this pool's: delete or rename it, or rename the pool"
@@ -97,6 +97,12 @@ def degraded(observed: Observed, foreign: Sequence[str]) -> Finding:
             "the Deployment to have it made anew; use template of the pool and engine.env of the profile instead"
         )
         return Finding(True, Reason.FOREIGN_FIELDS, message)
+    if observed.unserved_fallback:
+        message = (
+            f"degrade.fallbackModel {observed.unserved_fallback} is served by no other pool of namespace "
+            f"{observed.pool.metadata.namespace}, so requests without a place get 429 at once: correct the name, or create such a pool"
+        )
+        return Finding(True, Reason.FALLBACK_NOT_SERVED, message)
     return Finding(False, Reason.AS_EXPECTED, "the children are as Workslice made them")
 
 

@@ -152,7 +152,9 @@ class PoolReconciler:
         )
         observed = replace(observed, pods=await self._engine_logs.completed(pool.metadata.namespace, observed.pods))
         now = self._clock()
-        observed = replace(observed, routers=self._routers(pool.key))
+        observed = replace(
+            observed, routers=self._routers(pool.key), unserved_fallback=self._claims.unserved_fallback(pool)
+        )
         observed = replace(observed, engines=await self._ask_engines(observed, now))
         disagrees_since = self._disagrees_since(observed, known)
         if disagrees_since is not None:

@@ -13,10 +13,12 @@ from workslice_router.attempt import Attempt
 from workslice_router.client_response import ClientResponse
 from workslice_router.contained import contained
 from workslice_router.data_path import DataPath
+from workslice_router.degrade import lesser_place
 from workslice_router.ejection import Outcome
 from workslice_router.engine_failure import MAX_RETRIES, EngineError, Failure
 from workslice_router.forwarded_headers import client_response_lines, header_lines, own_lines, own_lines_of_place
 from workslice_router.incoming_request import IncomingRequest
+from workslice_router.learn_from_answer import learn_from_answer
 from workslice_router.openai_errors import Reason, Refusal, Refused, refusal, sse_error_event
 from workslice_router.request_body import RequestView, read_request_body
 from workslice_router.request_log import log_everything, log_request
@@ -44,6 +46,7 @@ class Exchange:
         "_client",
         "_comment_at",
         "_data_path",
+        "_degraded",
         "_last_lease",
         "_lease",
         "_path",
@@ -77,6 +80,7 @@ class Exchange:
         self._tried: frozenset[str] = frozenset()
         self._settled = False
         self._comment_at = inf
+        self._degraded = b""
 
     # --- placing ----------------------------------------------------------------------------------------------------------
 
@@ -97,7 +101,29 @@ class Exchange:
             self.fail_internally()
 
     def _submit(self) -> None:
-        got = self._data_path.admission.submit(self._plan, self, body_bytes=len(self._body), excluded=self._tried)
+        try:
+            got = self._data_path.admission.submit(self._plan, self, body_bytes=len(self._body), excluded=self._tried)
+        except Refused as refused:
+            if not self._ask_for_less(refused.refusal):
+                raise
+        else:
+            self._placed(got)
+
+    def _ask_for_less(self, cause: Refusal) -> bool:
+        """Rather than be refused for want of a place, where the pools of the request's class say so; once."""
+        if self._degraded:
+            return False
+        admission = self._data_path.admission
+        found = lesser_place(admission, cause, self._plan, self._view, self._body, self, self._tried)
+        if found is None:
+            return False
+        lesser, self._plan, got = found
+        self._degraded, self._view, self._body = lesser.says, lesser.view, lesser.body
+        self._data_path.metrics.degraded(lesser.pool, lesser.step)
+        self._placed(got)
+        return True
+
+    def _placed(self, got: Lease | Ticket) -> None:
         if isinstance(got, Lease):
             self._try(got)
         else:
@@ -113,7 +139,8 @@ class Exchange:
     def refused(self, cause: Refusal) -> None:
         """The pool's queue gives up on this request."""
         self._ticket = None
-        self._refuse(cause)
+        if not self._ask_for_less(cause):
+            self._refuse(cause)
 
     def _try(self, lease: Lease) -> None:
         self._lease = self._last_lease = lease
@@ -129,10 +156,12 @@ class Exchange:
 
     def _own_lines(self, lease: Lease | None) -> bytes:
         if lease is None:
-            return own_lines(self._request_id)
-        pool = lease.pool.spec
-        uid, seconds = lease.replica.spec.uid, lease.queued_seconds
-        return own_lines_of_place(self._request_id, lease.class_name, pool.key, uid, pool.context_tokens, seconds)
+            lines = own_lines(self._request_id)
+        else:
+            pool = lease.pool.spec
+            uid, waited = lease.replica.spec.uid, lease.queued_seconds
+            lines = own_lines_of_place(self._request_id, lease.class_name, pool.key, uid, pool.context_tokens, waited)
+        return lines + b"x-workslice-degraded: %b\r\n" % self._degraded if self._degraded else lines
 
     # --- how an attempt ends ----------------------------------------------------------------------------------------------
 
@@ -246,27 +275,10 @@ class Exchange:
             self._data_path.metrics.tokens(lease.pool.key, usage.prompt_tokens, usage.completion_tokens)
             self._data_path.estimator.learn_prompt(lease.pool.spec.model, self._view, usage.prompt_tokens)
         # vLLM sends an event for each token, or for a few of them when it is in a hurry.
-        self._learn_answer(
-            lease, events if usage is None else usage.completion_tokens, usage is not None, ended_by_length
-        )
+        tokens, counted = (events, False) if usage is None else (usage.completion_tokens, True)
+        learn_from_answer(self._data_path, lease, self._view, tokens, counted=counted, ended_by_length=ended_by_length)
         self._settle(Outcome.OK, status)
         self._response.end()
-
-    def _learn_answer(self, lease: Lease, tokens: int, counted: bool, ended_by_length: bool) -> None:
-        """From an answer's length; and count one that could not be as long as its request allowed. vLLM cuts an answer to its context
-        without a word, even below max_tokens.
-        """
-        view, limit = self._view, self._view.max_tokens
-        length = tokens // view.choices
-        cut = ended_by_length and (limit is None or (counted and view.choices == 1 and length < limit))
-        if cut:
-            self._data_path.metrics.truncated(lease.pool.key)
-        if length and limit != 0:
-            # An answer that never ends finds more room nowhere. It must not send all others where there is most.
-            endless = view.ignores_end or (cut and lease.pool.spec.context_tokens >= lease.plan.routes.context_tokens)
-            self._data_path.estimator.answers.learn(
-                lease.pool.spec.model, lease.class_name, length, bounded=limit is not None or endless, cut=cut
-            )
 
     # --- from outside -----------------------------------------------------------------------------------------------------
 

@@ -61,6 +61,12 @@ TRUNCATED: Final = Definition(
     ("pool",),
     "Answers that the pool's context cut short: finish_reason length before max_tokens, or without it.",
 )
+DEGRADED: Final = Definition(
+    "workslice_router_degraded_total",
+    "counter",
+    ("pool", "step"),
+    "Requests that found no place and were answered with less, by the pool that says so: step max_tokens or fallback_model.",
+)
 REFUSED: Final = Definition(
     "workslice_router_refused_total",
     "counter",
@@ -121,6 +127,7 @@ DEFINITIONS: Final = (
     QUEUE_WAIT,
     TOKENS,
     TRUNCATED,
+    DEGRADED,
     REFUSED,
     RETRIES,
     RETRIES_REFUSED,
@@ -190,6 +197,7 @@ class Metrics:
         self._queue_wait = _Histogram(QUEUE_WAIT)
         self._tokens = _Counter(TOKENS)
         self._truncated = _Counter(TRUNCATED)
+        self._degraded = _Counter(DEGRADED)
         self._refused = _Counter(REFUSED)
         self._retries = _Counter(RETRIES)
         self._retries_refused = _Counter(RETRIES_REFUSED)
@@ -215,6 +223,10 @@ class Metrics:
     def truncated(self, pool: str) -> None:
         """An answer is shorter than its request allowed, because the pool's context was full."""
         self._truncated.add((pool,))
+
+    def degraded(self, pool: str, step: str) -> None:
+        """A request got a place by asking for less."""
+        self._degraded.add((pool, step))
 
     def queued(self, pool: str, class_name: str, seconds: float) -> None:
         """A request left a queue for a replica."""
@@ -251,6 +263,7 @@ class Metrics:
             self._requests,
             self._tokens,
             self._truncated,
+            self._degraded,
             self._refused,
             self._retries,
             self._retries_refused,

@@ -50,6 +50,8 @@ def pool_spec(pool: WorkspacePool, profile: WorkspaceProfileSpec | None) -> Pool
         level=_level(spec.request_class.slo),
         first_pace=_first_pace(profile),
         times=_times(spec.request_class),
+        degrade_tokens=spec.degrade.max_tokens if spec.degrade is not None else None,
+        fallback_model=(spec.degrade.fallback_model or "") if spec.degrade is not None else "",
     )
 
 

@@ -54,6 +54,15 @@ class PoolSpec:
     first_pace: EnginePace = FIRST_PACE
     """How its engines work on prompts before anything is learned."""
     times: ClassTimes = NO_TIMES
+    degrade_tokens: int | None = None
+    """A request that finds no place may get a shorter answer: of so many tokens at most."""
+    fallback_model: str = ""
+    """Or one of this model."""
+
+    @property
+    def namespace(self) -> str:
+        """Its namespace, which all pools of a model share."""
+        return self.key.partition("/")[0]
 
     @property
     def served_names(self) -> tuple[str, ...]:

@@ -67,6 +67,18 @@ def splice(body: bytes, *, model: str | None, remove: Collection[str]) -> bytes:
     return b"".join(pieces)
 
 
+def member(body: bytes, key: str) -> bytes | None:
+    """The value of a top-level member as it is written; None when there is none."""
+    return next((body[value:end] for name, _, value, end in _members(body) if name == key), None)
+
+
+def put_max_tokens(body: bytes, most: int) -> bytes:
+    """`body` with an answer of at most `most` tokens, whichever of the two names of that bound it used."""
+    rest = splice(body, model=None, remove=("max_tokens", "max_completion_tokens"))
+    start = rest.index(b"{") + 1
+    return b'%b"max_tokens":%d,%b' % (rest[:start], most, rest[start:])
+
+
 def _members(body: bytes) -> Iterator[tuple[str, int, int, int]]:
     """Key of every top-level member, and where its key starts, its value starts and its value ends."""
     position = body.index(b"{") + 1
