@@ -137,10 +137,10 @@ REFUSED = [
 ]
 
 
-def ask(engine: EngineProcess, case: Case) -> httpx.Response:
+def ask(engine: EngineProcess, case: Case, *, seconds: float = 60) -> httpx.Response:
     content = case.body if isinstance(case.body, bytes) else None
     document = None if isinstance(case.body, bytes) else case.body
-    with engine.client() as client:
+    with engine.client(seconds) as client:
         return client.request(case.method, case.path, content=content, json=document, headers=case.headers)
 
 
