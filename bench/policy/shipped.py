@@ -119,6 +119,8 @@ class Shipped:
 class _Client:
     """One request in the router's queue."""
 
+    caller = "bench"
+
     def __init__(self, router: Shipped, request: Request) -> None:
         self._router = router
         self._request = request

@@ -57,8 +57,8 @@ class RequestClass(KubeModel):
     """Largest request of the class: estimated prompt plus expected answer, in tokens. At most the profile's workspace.maxTokens. Live:
     takes effect without touching engines."""
     priority: Annotated[int, Field(ge=-1000, le=1000)] = 0
-    """Scheduling priority of the class's requests inside an engine: lower runs earlier, as in vLLM. Live: takes effect without
-    touching engines."""
+    """Scheduling priority of the class's requests inside an engine: lower runs earlier, as in vLLM. Where classes wait for the same pool,
+    each step lower doubles the tokens that a class gets, down to -4 and up to 4. Live: takes effect without touching engines."""
     slo: ServiceLevelObjective | None = None
     """How fast requests of the class should be answered. With it routers choose a replica by when its first token and its pace are to
     be expected there, and pools of the model that have one lend each other replicas where that helps, as far as a request fits the
@@ -93,7 +93,8 @@ class Queue(KubeModel):
     """The pool's waiting line in each router."""
 
     max_depth: Annotated[int, Field(ge=0, le=100_000)] = 256
-    """Requests that may wait in one router; beyond it answers 429 with Retry-After. Live: takes effect without touching engines."""
+    """Requests that may wait in one router, together with at most so many times requestClass.maxTotalTokens; beyond it answers 429 with
+    Retry-After. Live: takes effect without touching engines."""
     max_wait: Duration = "60s"
     """Longest wait; after it 429 with Retry-After. Live: takes effect without touching engines."""
 

@@ -4,13 +4,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from workslice_router.admission import Admission, Lease, Ticket
+from workslice_router.admission import Admission, Lease
 from workslice_router.estimate import Estimator
 from workslice_router.metrics import Metrics
 from workslice_router.openai_errors import Refusal
 from workslice_router.request_body import RequestView
 from workslice_router.routing_table import PoolSpec, ReplicaSpec, RoutingTable
 from workslice_router.text_size import TextKind
+from workslice_router.waiting_room import Ticket
 
 SHORT = PoolSpec(
     key="serving/short", model="tiny", class_name="short", class_tokens=2000, context_tokens=2000, max_concurrent=2
@@ -57,6 +58,7 @@ def view(**changes: Any) -> RequestView:
 class Asker:
     """A client of admission."""
 
+    caller: str = "anna"
     leases: list[Lease] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
 
@@ -81,9 +83,14 @@ class Bench:
         )
 
     def ask(
-        self, requested_class: str | None = None, excluded: Iterable[str] = (), body_bytes: int = 100, **changes: Any
+        self,
+        requested_class: str | None = None,
+        excluded: Iterable[str] = (),
+        body_bytes: int = 100,
+        caller: str = "anna",
+        **changes: Any,
     ) -> tuple[Asker, Lease | Ticket]:
-        asker = Asker()
+        asker = Asker(caller)
         plan = self.admission.plan(view(**changes), requested_class)
         placed = self.admission.submit(plan, asker, body_bytes=body_bytes, excluded=frozenset(excluded))
         return asker, placed

@@ -141,16 +141,16 @@ class RunningRouter:
         return self.data_path.admission
 
     @contextlib.asynccontextmanager
-    async def client(self) -> AsyncIterator[WireClient]:
-        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+    async def client(self, address: str = "127.0.0.1") -> AsyncIterator[WireClient]:
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port, local_addr=(address, 0))
         try:
             yield WireClient(reader, writer)
         finally:
             writer.transport.abort()
 
-    async def ask(self, body: bytes | None = None, **options: Any) -> Answer:
-        """One POST on a connection of its own."""
-        async with self.client() as client:
+    async def ask(self, body: bytes | None = None, address: str = "127.0.0.1", **options: Any) -> Answer:
+        """One POST on a connection of its own, from this address of the machine."""
+        async with self.client(address) as client:
             await client.send(post(chat() if body is None else body, **options))
             return await client.answer()
 

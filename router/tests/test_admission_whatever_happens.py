@@ -8,11 +8,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, MultipleResults, RuleBasedStateMachine, consumes, invariant, multiple, rule
 from routed_pools import LONG, SHORT, Bench, replicas, view
 
-from workslice_router.admission import Lease, Ticket
+from workslice_router.admission import Lease
 from workslice_router.ejection import Outcome
 from workslice_router.openai_errors import Refusal, Refused
 from workslice_router.replica_load import ServiceLevel
 from workslice_router.routing_table import RoutingTable
+from workslice_router.waiting_room import Ticket
 
 SPECS = (
     replace(SHORT, queue_depth=3, queue_wait=20.0, uid="1"),
@@ -28,6 +29,7 @@ class Request:
     """A client that remembers everything it was told."""
 
     bench: Bench
+    caller: str = "anna"
     excluded: frozenset[str] = frozenset()
     ticket: Ticket | None = None
     lease: Lease | None = None
@@ -97,11 +99,14 @@ class Admitting(RuleBasedStateMachine):
         at_once=st.booleans(),
         retry=st.booleans(),
         chance=st.floats(0, 0.99),
+        caller=st.sampled_from(["anna", "bert"]),
     )
-    def ask(self, tokens: int, count: int, at_once: bool, retry: bool, chance: float) -> MultipleResults[Request]:
+    def ask(
+        self, tokens: int, count: int, at_once: bool, retry: bool, chance: float, caller: str
+    ) -> MultipleResults[Request]:
         self.bench.random = chance
         excluded = frozenset({"serving/short/a", "serving/canary/c"}) if retry else frozenset[str]()
-        asked = [Request(self.bench, excluded, settles_at_once=at_once) for _ in range(count)]
+        asked = [Request(self.bench, caller, excluded, settles_at_once=at_once) for _ in range(count)]
         self.all += asked
         for request in asked:
             request.submit(max_tokens=tokens)

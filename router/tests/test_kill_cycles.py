@@ -21,11 +21,12 @@ from scripted_engine import (
     token,
 )
 
-from workslice_router.admission import Lease, Ticket
+from workslice_router.admission import Lease
 from workslice_router.attempt import Attempt
 from workslice_router.client_connection import ClientConnection
 from workslice_router.engine_connection import EngineConnection
 from workslice_router.exchange import Exchange
+from workslice_router.waiting_room import Ticket
 
 CYCLES = 30
 REQUESTS = 14

@@ -4,8 +4,9 @@ from dataclasses import replace
 
 from routed_pools import SHORT, Asker, Bench, replicas, table_of
 
-from workslice_router.admission import Lease, Ticket
+from workslice_router.admission import Lease
 from workslice_router.ejection import Outcome
+from workslice_router.waiting_room import Ticket
 
 ONE_EACH = replace(SHORT, max_concurrent=1)
 

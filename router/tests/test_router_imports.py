@@ -12,6 +12,7 @@ PURE = (
     "admission",
     "answer_length",
     "choose",
+    "class_line",
     "classify",
     "cluster_view",
     "ejection",
@@ -19,6 +20,7 @@ PURE = (
     "json_structure",
     "model_list",
     "openai_errors",
+    "place_pace",
     "pool_queue",
     "pool_spec",
     "quantile_sketch",
@@ -29,6 +31,8 @@ PURE = (
     "state_document",
     "text_size",
     "usage",
+    "virtual_counters",
+    "waiting_room",
 )
 IMPURE = {"asyncio", "httpx", "kopf", "kubernetes", "logging", "os", "random", "socket", "ssl", "time", "uvloop"}
 

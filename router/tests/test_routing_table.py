@@ -147,6 +147,8 @@ class TableMachine(RuleBasedStateMachine):
         machine = self
 
         class Remembering:
+            caller = "anna"
+
             def granted(self, lease: Lease) -> None:
                 machine.leases.append(lease)
                 machine.waiting -= 1

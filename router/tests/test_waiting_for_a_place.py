@@ -4,6 +4,7 @@ from pathlib import Path
 from router_under_test import Answer, RunningRouter, pool, running_router, until
 from scripted_engine import HELLO, EngineRequest, ScriptedEngine, Wire, response, scripted_engine
 
+from workslice_router.api_keys import hash_key
 from workslice_router.routing_table import ReplicaSpec
 
 
@@ -57,6 +58,36 @@ async def test_a_full_queue_answers_429_with_retry_after():
         "rate_limit_error",
     )
     assert int(answer.headers["retry-after"]) >= 1
+
+
+async def test_without_keys_a_client_that_fills_the_queue_makes_room_for_another_address():
+    gate = Gate()
+    spec = pool(max_concurrent=1, queue_depth=2)
+    async with scripted_engine(gate) as engine, running_router(engine, spec=spec) as router:
+        tasks = await running_and_waiting(router, engine, 2)
+        other = asyncio.create_task(router.ask(address="127.0.0.2"))
+        pushed_out = await tasks.pop()
+        for _ in range(3):
+            gate.permits.release()
+        got = [await task for task in (*tasks, other)]
+    assert (pushed_out.status, pushed_out.headers["x-workslice-reason"]) == (429, "queue_full")
+    assert [answer.status for answer in got] == [200, 200, 200]
+
+
+async def test_a_caller_is_its_key_wherever_it_calls_from(tmp_path: Path):
+    (tmp_path / "anna").write_text(hash_key("wsk-anna", bytes(16)))
+    gate = Gate()
+    spec = pool(max_concurrent=1, queue_depth=1)
+    async with scripted_engine(gate) as engine, running_router(engine, spec=spec, keys=tmp_path) as router:
+        key = ["authorization: Bearer wsk-anna"]
+        running = asyncio.create_task(router.ask(headers=key))
+        await until(lambda: engine.requests)
+        waiting = [asyncio.create_task(router.ask(headers=key, address=f"127.0.0.{number}")) for number in (2, 3, 4)]
+        await until(lambda: sum(task.done() for task in waiting) == 2)
+        for _ in range(2):
+            gate.permits.release()
+        got = [await task for task in (running, *waiting)]
+    assert sorted(answer.status for answer in got) == [200, 200, 429, 429]
 
 
 async def test_a_wait_that_is_too_long_ends_with_429():

@@ -4,31 +4,22 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from workslice_router.choose import best_replica, has_hope, pools_in_order, pools_to_share
+from workslice_router.choose import best_replica, has_hope, has_place, pools_in_order, pools_to_share
+from workslice_router.class_line import Waiter
 from workslice_router.ejection import HEALTHY, Outcome, held_back, sent, settled
 from workslice_router.estimate import Estimator
 from workslice_router.learned_pace import faded_pace, learned_pace
 from workslice_router.openai_errors import Reason, Refusal, Refused, refusal
-from workslice_router.pool_queue import Waiter
+from workslice_router.pool_queue import PoolQueue
 from workslice_router.replica_load import Work
 from workslice_router.request_body import RequestView
-from workslice_router.request_plan import Plan, current_plan, holds, larger_plan, no_replicas, plan_request
+from workslice_router.request_plan import Plan, current_plan, larger_plan, no_replicas, plan_request
 from workslice_router.routing_table import Pool, Replica, RoutingTable
 from workslice_router.soft_choice import best_place
+from workslice_router.waiting_room import Client, Ticket, WaitingRoom, avoided, cost
 
-_LONGEST_RETRY_AFTER: Final = 60.0
-
-
-class Client(Protocol):
-    """A request that may have to wait. Exactly one of the two is called, once, later, unless its ticket is cancelled before. Neither
-    may raise.
-    """
-
-    def granted(self, lease: "Lease") -> None:
-        """A replica is reserved: send the request there."""
-
-    def refused(self, cause: Refusal) -> None:
-        """Waiting was in vain."""
+_NOTHING_DONE: Final = frozenset(Outcome) - {Outcome.OK, Outcome.CLIENT_GONE, Outcome.TIMEOUT}
+"""Outcomes after which nobody is charged for what an engine may have done."""
 
 
 class Observer(Protocol):
@@ -53,6 +44,8 @@ class Lease:
     probe: bool
     work: Work
     open: bool = True
+    turn: tuple[PoolQueue, Waiter] | None = None
+    """Where and as what it waited, until it is known what it cost its caller."""
 
     @property
     def class_name(self) -> str:
@@ -75,28 +68,20 @@ class Lease:
             self.probe = False
             self.admission.well_again(self.pool, self.replica)
 
+    def used(self, prompt_tokens: int, answer_tokens: int) -> None:
+        """What the request came to, as its engine counted: if it had to wait, its caller is charged for that instead of the estimate."""
+        if self.turn is not None:
+            (queue, waiter), self.turn = self.turn, None
+            spent = cost(prompt_tokens, answer_tokens)
+            queue.charge(waiter, prompt_tokens + answer_tokens - waiter.tokens, spent - waiter.cost)
+
     def settle(self, outcome: Outcome) -> None:
         """Give the place back; only the first call counts. Others may be granted or refused before it returns."""
         if self.open:
             self.open = False
+            if self.turn is not None and outcome in _NOTHING_DONE:
+                self.used(0, 0)
             self.admission._settle(self, outcome)
-
-
-@dataclass(eq=False, slots=True)
-class Ticket:
-    """A request's place in a queue."""
-
-    admission: "Admission"
-    pool: Pool
-    waiter: Waiter
-    plan: Plan
-    client: Client
-    excluded: Collection[str]
-    """Replicas that have failed this request already."""
-
-    def cancel(self) -> None:
-        """Leave the queue: the client is told nothing any more."""
-        self.admission._leave(self)
 
 
 class Admission:
@@ -115,13 +100,12 @@ class Admission:
         self.table = table
         self.in_flight = 0
         """Requests running on all replicas, those of removed pools included."""
-        self.queued_bytes = 0
         self._estimator = estimator
         self._observer = observer
         self._clock = clock
         self._random = random
-        self._max_queued_bytes = max_queued_bytes
-        self._queues: dict[Pool, None] = {}
+        self._room = WaitingRoom(table, random, max_queued_bytes)
+        self._queues = self._room.pools
         self._to_pump: dict[Pool, None] = {}
         self._pumping = False
         table.on_change = self._table_changed
@@ -129,7 +113,12 @@ class Admission:
     @property
     def waiting(self) -> int:
         """Requests in all queues."""
-        return sum(len(pool.queue) for pool in self._queues)
+        return self._room.waiting
+
+    @property
+    def queued_bytes(self) -> int:
+        """Bytes of the bodies of all requests in queues."""
+        return self._room.queued_bytes
 
     def plan(self, view: RequestView, requested_class: str | None) -> Plan:
         """Find the model and the class of a request.
@@ -173,7 +162,7 @@ class Admission:
                     return self._grant(plan, pool, replica, 0.0, now)
         for pool in order:
             if has_hope(pool, excluded):
-                return self._join(plan, pool, client, body_bytes, excluded, now)
+                return self._room.join(plan, pool, client, body_bytes, excluded, now)
         if excluded:
             raise Refused(refusal(Reason.ENGINE_UNREACHABLE, retry_after=1, model=plan.routes.name))
         raise Refused(no_replicas(plan))
@@ -185,18 +174,15 @@ class Admission:
             if pool.pace is not pool.spec.first_pace:
                 pool.pace = faded_pace(pool.pace, pool.spec.first_pace, now)
         for pool in list(self._queues):
-            for waiter in pool.queue.pop_expired(now):
-                self.queued_bytes -= waiter.size
-                pool.rejected += 1
-                ticket: Ticket = waiter.item
-                ticket.client.refused(self._waited_in_vain(ticket, now))
+            for ticket in self._room.take_expired(pool, now):
+                ticket.client.refused(self._room.waited_in_vain(ticket, now))
             self._pump(pool)
-            self._changed(pool)
+            self.table.changed.add(pool)
 
     def refuse_all_waiting(self, cause: Refusal) -> None:
         """Empty every queue with the same answer, when the router stops."""
         for pool in list(self._queues):
-            for ticket in self._take_all(pool):
+            for ticket in self._room.take_all(pool):
                 ticket.client.refused(cause)
 
     def _grant(self, plan: Plan, pool: Pool, replica: Replica, queued_seconds: float, now: float) -> Lease:
@@ -235,7 +221,6 @@ class Admission:
                 self._observer.ejected(pool.key)
         if not replica.listed:
             self.table.forget_idle(pool, replica)
-        pool.queue.place_came_free(now)
         if self._queues:
             self._pump(pool)
 
@@ -256,40 +241,6 @@ class Admission:
         if self._queues:
             self._pump(pool)
 
-    def _join(
-        self, plan: Plan, pool: Pool, client: Client, body_bytes: int, excluded: Collection[str], now: float
-    ) -> Ticket:
-        queue, depth = pool.queue, pool.spec.queue_depth
-        if len(queue) >= depth or self.queued_bytes + body_bytes > self._max_queued_bytes:
-            pool.rejected += 1
-            self.table.changed.add(pool)
-            raise Refused(
-                refusal(Reason.QUEUE_FULL, retry_after=self._retry_after(pool), pool=pool.key, depth=len(queue))
-            )
-        waiter = Waiter(plan.chosen.priority, plan.arrived + pool.spec.queue_wait, now, body_bytes, plan.work)
-        ticket = waiter.item = Ticket(self, pool, waiter, plan, client, excluded)
-        queue.push(waiter)
-        self.queued_bytes += body_bytes
-        self._queues[pool] = None
-        self.table.changed.add(pool)
-        return ticket
-
-    def _leave(self, ticket: Ticket) -> None:
-        if ticket.pool.queue.remove(ticket.waiter):
-            self.queued_bytes -= ticket.waiter.size
-            self._changed(ticket.pool)
-
-    def _take_all(self, pool: Pool) -> list[Ticket]:
-        waiters = pool.queue.pop_all()
-        self.queued_bytes -= sum(waiter.size for waiter in waiters)
-        self._changed(pool)
-        return [waiter.item for waiter in waiters]
-
-    def _changed(self, pool: Pool) -> None:
-        self.table.changed.add(pool)
-        if not pool.queue:
-            self._queues.pop(pool, None)
-
     def _pump(self, pool: Pool) -> None:
         """Give free places of `pool` to those who wait for it or for its siblings. Clients that settle or leave meanwhile only note
         their pools: the outermost call serves them.
@@ -309,41 +260,21 @@ class Admission:
     def _fill(self, pool: Pool) -> None:
         while self._queues and pool.serving and pool.spec.weight:
             now = self._clock()
-            replica = best_replica(pool, (), now)
-            if replica is None:
+            if not has_place(pool, (), now):
                 break
-            ticket = self._next_for(pool, now)
+            ticket = self._room.take_next(pool, now)
             if ticket is None:
                 return
-            if ticket.excluded:
-                replica = best_replica(pool, _avoided(pool, ticket), now) or replica
-            waited = now - ticket.waiter.enqueued
+            excluded = avoided(pool, ticket) if ticket.excluded else ()
+            replica = _best(pool, ticket.plan, excluded, now) or _best(pool, ticket.plan, (), now)
+            assert replica is not None
+            waiter, waited = ticket.waiter, now - ticket.waiter.enqueued
             self._observer.queued(pool.key, ticket.plan.chosen.name, waited)
-            ticket.client.granted(self._grant(ticket.plan, pool, replica, waited, now))
+            lease = self._grant(ticket.plan, pool, replica, waited, now)
+            waiter.item, lease.turn = None, (ticket.pool.queue, waiter)
+            ticket.client.granted(lease)
         if pool.queue and not has_hope(pool, ()):
             self._place_again(pool)
-
-    def _next_for(self, pool: Pool, now: float) -> Ticket | None:
-        for source in (pool, *pool.siblings):
-            if not source.queue:
-                continue
-            waiter = source.queue.pop(
-                lambda one: (
-                    (source is pool or self._may_take(pool, one.item.plan))  # noqa: B023
-                    and (not one.item.excluded or best_replica(pool, _avoided(pool, one.item), now) is not None)
-                )
-            )
-            if waiter is not None:
-                self.queued_bytes -= waiter.size
-                self._changed(source)
-                ticket: Ticket = waiter.item
-                return ticket
-        return None
-
-    def _may_take(self, pool: Pool, plan: Plan) -> bool:
-        """Whether a pool may serve a request that waits for a sibling, by today's routes: the pool may be younger than the request."""
-        routes = self.table.routes.get(plan.routes.name)
-        return routes is not None and holds(pool, routes, plan)
 
     def _table_changed(self, pools: Collection[Pool]) -> None:
         for pool in pools:
@@ -354,7 +285,7 @@ class Admission:
 
     def _place_again(self, pool: Pool) -> None:
         """The pool can no longer serve those who wait for it: find them another, or say that there is none."""
-        for ticket in self._take_all(pool):
+        for ticket in self._room.take_all(pool):
             try:
                 placed = self.submit(
                     ticket.plan, ticket.client, body_bytes=ticket.waiter.size, excluded=ticket.excluded
@@ -371,19 +302,12 @@ class Admission:
                 ticket.pool, ticket.waiter = placed.pool, placed.waiter
                 ticket.waiter.item = ticket
 
-    def _waited_in_vain(self, ticket: Ticket, now: float) -> Refusal:
-        pool = ticket.pool
-        if not any(replica.spec.ready and not replica.spec.draining and replica.listed for replica in pool.replicas):
-            return no_replicas(ticket.plan)
-        waited = round(now - ticket.waiter.enqueued, 1)
-        return refusal(Reason.QUEUE_TIMEOUT, retry_after=self._retry_after(pool), pool=pool.key, seconds=waited)
 
-    def _retry_after(self, pool: Pool) -> float:
-        """When a place is likely: the queue's own pace, or a quarter of its longest wait while nothing has finished yet."""
-        wait = pool.queue.expected_wait()
-        return min(_LONGEST_RETRY_AFTER, pool.spec.queue_wait / 4 if wait is None else wait)
-
-
-def _avoided(pool: Pool, ticket: Ticket) -> Collection[str]:
-    """Replicas that must not get the request again: those that have failed it, as long as there is hope for another one."""
-    return ticket.excluded if has_hope(pool, ticket.excluded) else ()
+def _best(pool: Pool, plan: Plan, excluded: Collection[str], now: float) -> Replica | None:
+    """The replica of one pool that a request gets which has waited for it."""
+    level = plan.chosen.level
+    if level is None:
+        return best_replica(pool, excluded, now)
+    prompts = plan.prompt_work
+    place = best_place((pool,), plan.chosen, prompts, plan.work - prompts, level, excluded, now)
+    return place[1] if place is not None else None

@@ -112,13 +112,18 @@ def _outstanding_work(replica: Replica) -> tuple[int, int, int]:
     return replica.outstanding_tokens, replica.in_flight, replica.dispatched
 
 
+def ready(replica: Replica) -> bool:
+    """Whether discovery calls it ready and leaves it in rotation, busy or resting as it may be."""
+    return replica.spec.ready and not replica.spec.draining and replica.listed
+
+
 def has_hope(pool: Pool, excluded: Collection[str]) -> bool:
     """Whether it makes sense to wait for a place: a replica outside `excluded` is alive (busy or resting for a moment), or one that
     the operator wants has yet to come.
     """
     alive = 0
     for replica in pool.replicas:
-        if replica.spec.ready and not replica.spec.draining and replica.listed:
+        if ready(replica):
             alive += 1
             if replica.spec.uid not in excluded and hopeful(replica.health):
                 return True

@@ -159,6 +159,12 @@ class ClientConnection(asyncio.Protocol):
         """The client's own id if it is sane, else a new one."""
         return sane_request_id(request.header(b"x-request-id")) or self.data_path.new_request_id()
 
+    @property
+    def address(self) -> str:
+        """The client's IP address, or that of the proxy in front of it."""
+        peer = self._transport.get_extra_info("peername") if self._transport is not None else None
+        return str(peer[0]) if peer else ""
+
     def stays_open(self, request: IncomingRequest) -> bool:
         """Whether the connection may carry another request after this one."""
         return request.keep_alive and not self.data_path.shutting_down

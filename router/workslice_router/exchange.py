@@ -8,7 +8,7 @@ import logging
 from math import inf
 from typing import TYPE_CHECKING, Final
 
-from workslice_router.admission import Lease, Ticket
+from workslice_router.admission import Lease
 from workslice_router.attempt import Attempt
 from workslice_router.client_response import ClientResponse
 from workslice_router.contained import contained
@@ -25,6 +25,7 @@ from workslice_router.request_log import log_everything, log_request
 from workslice_router.request_plan import Plan
 from workslice_router.splice import upstream_body
 from workslice_router.usage import find_usage
+from workslice_router.waiting_room import Ticket
 
 if TYPE_CHECKING:
     from workslice_router.client_connection import ClientConnection
@@ -128,6 +129,11 @@ class Exchange:
             self._try(got)
         else:
             self._ticket = got
+
+    @property
+    def caller(self) -> str:
+        """Who shares queues fairly with others: the name of the API key used, else the client's address."""
+        return self._request.caller or self._client.address
 
     @contained
     def granted(self, lease: Lease) -> None:
@@ -273,6 +279,7 @@ class Exchange:
         usage = find_usage(usage_text)
         if usage is not None:
             self._data_path.metrics.tokens(lease.pool.key, usage.prompt_tokens, usage.completion_tokens)
+            lease.used(usage.prompt_tokens, usage.completion_tokens)
             self._data_path.estimator.learn_prompt(lease.pool.spec.model, self._view, usage.prompt_tokens)
         # vLLM sends an event for each token, or for a few of them when it is in a hurry.
         tokens, counted = (events, False) if usage is None else (usage.completion_tokens, True)

@@ -110,7 +110,9 @@ ERRORS: Final[dict[Reason, ErrorKind]] = {
         "shorten the prompt or lower max_tokens.",
     ),
     Reason.QUEUE_FULL: ErrorKind(
-        429, _LIMIT, "The queue of pool {pool} is full ({depth} requests wait): retry after the time in Retry-After."
+        429,
+        _LIMIT,
+        "The queue of pool {pool} is full ({depth} requests wait there): retry after the time in Retry-After.",
     ),
     Reason.QUEUE_TIMEOUT: ErrorKind(
         429, _LIMIT, "No place came free in pool {pool} within {seconds:g} s: retry after the time in Retry-After."

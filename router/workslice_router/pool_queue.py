@@ -1,36 +1,31 @@
-"""The waiting line of one pool: ordered by priority, deadline and arrival; the clock is passed in."""
+"""The waiting line of one pool: fair between classes by weight, between callers of a class, then by deadline. Pure; the clock is
+passed in.
+"""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
-from typing import Any, Final
+from typing import Final
 
-_LOOK_AHEAD: Final = 16
-"""How far behind the first waiter a place may go that the first cannot use."""
-_SMOOTHING: Final = 0.2
-_LONGEST_INTERVAL: Final = 60.0
+from workslice_router.class_line import ClassLine, Waiter
+from workslice_router.place_pace import PlacePace
+from workslice_router.virtual_counters import VirtualCounters
+
+STEPS: Final = 4
+"""Each step of priority below zero doubles what a class gets and each above halves it, so many steps each way."""
+_MOST_LINES: Final = 16
+"""Lines of classes that are kept when nobody waits in them."""
+_CLASSES_ASKED: Final = 64
 
 
-@dataclass(eq=False, slots=True)
-class Waiter:
-    """One request that waits. Lower priority goes first; times are those of the clock passed to the queue."""
-
-    priority: int
-    deadline: float
-    enqueued: float
-    size: int
-    """Bytes of its body."""
-    tokens: int
-    """Its estimated work."""
-    item: Any = None
-    """What the owner of the queue keeps with it."""
-    arrival: int = field(default=0, init=False)
+def weight_exponent(priority: int) -> int:
+    """A class's weight as a power of two."""
+    return max(-STEPS, min(STEPS, -priority))
 
 
 class PoolQueue:
-    """Waiters that leave early are gone at once: only a stale entry of the heap stays until it surfaces or half of the heap is stale."""
+    """Waiters that leave early are gone at once: only stale entries of heaps stay until they surface or are half of them."""
 
-    __slots__ = ("_arrivals", "_by_deadline", "_by_order", "_interval", "_last_left", "_waiting", "size", "tokens")
+    __slots__ = ("_arrivals", "_by_expiry", "_classes", "_lines", "_pace", "_waiting", "size", "tokens")
 
     def __init__(self) -> None:
         self.size = 0
@@ -38,11 +33,11 @@ class PoolQueue:
         self.tokens = 0
         """Estimated tokens of all waiting requests."""
         self._waiting: dict[Waiter, None] = {}
-        self._by_order: list[tuple[int, float, int, Waiter]] = []
-        self._by_deadline: list[tuple[float, int, Waiter]] = []
+        self._lines: dict[str, ClassLine] = {}
+        self._classes = VirtualCounters()
+        self._by_expiry: list[tuple[float, int, Waiter]] = []
         self._arrivals = 0
-        self._interval: float | None = None
-        self._last_left: float | None = None
+        self._pace = PlacePace()
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -51,11 +46,18 @@ class PoolQueue:
         """Add a waiter at its place."""
         self._arrivals += 1
         waiter.arrival = self._arrivals
+        if not self._waiting:
+            self._pace.first_waits(waiter.enqueued)
         self._waiting[waiter] = None
         self.size += waiter.size
         self.tokens += waiter.tokens
-        heappush(self._by_order, (waiter.priority, waiter.deadline, waiter.arrival, waiter))
-        heappush(self._by_deadline, (waiter.deadline, waiter.arrival, waiter))
+        line = self._lines.get(waiter.class_name)
+        if line is None:
+            line = self._lines[waiter.class_name] = ClassLine()
+        if not line.waiting:
+            self._classes.enter(waiter.class_name, waiter.priority)
+        line.push(waiter)
+        heappush(self._by_expiry, (waiter.expires, waiter.arrival, waiter))
 
     def remove(self, waiter: Waiter) -> bool:
         """Take a waiter out wherever it stands; False when it was no longer waiting."""
@@ -64,38 +66,48 @@ class PoolQueue:
         del self._waiting[waiter]
         self.size -= waiter.size
         self.tokens -= waiter.tokens
-        if len(self._by_order) > 2 * len(self._waiting) + 64 or len(self._by_deadline) > 2 * len(self._waiting) + 64:
-            self._drop_stale()
+        line = self._lines[waiter.class_name]
+        line.removed(waiter, self._waiting.__contains__)
+        if not line.waiting:
+            self._classes.leave(waiter.class_name)
+            if len(self._lines) > _MOST_LINES:
+                del self._lines[waiter.class_name]
+        if len(self._by_expiry) > 2 * len(self._waiting) + 64:
+            self._by_expiry = [(one.expires, one.arrival, one) for one in self._waiting]
+            heapify(self._by_expiry)
         return True
 
-    def pop(self, fits: Callable[[Waiter], bool]) -> Waiter | None:
-        """Take out the first waiter for which `fits` holds, looking a little past the first one."""
-        passed: list[tuple[int, float, int, Waiter]] = []
-        found = None
-        while self._by_order and len(passed) < _LOOK_AHEAD:
-            entry = heappop(self._by_order)
-            waiter = entry[3]
-            if waiter not in self._waiting or waiter.arrival != entry[2]:
-                continue
-            if fits(waiter):
-                found = waiter
-                break
-            passed.append(entry)
-        for entry in passed:
-            heappush(self._by_order, entry)
-        if found is not None:
-            self.remove(found)
+    def pop(self, fits: Callable[[Waiter], bool], now: float) -> Waiter | None:
+        """Take out the next waiter for which `fits` holds, for a place: it looks a little past the first, in every class. Its class and
+        its caller are charged for it; a class whose waiter has used more than half of its time counts as one step of priority lower.
+        """
+        waits = self._waiting.__contains__
+        found = self._classes.first(lambda name: self._lines[name].first(fits, waits), _CLASSES_ASKED)
+        if found is None:
+            return None
+        self._pace.place_given(now)
+        aged = now - found.enqueued > found.expires - now
+        found.charged = 1 << (STEPS + 1 - weight_exponent(found.priority) - aged)
+        self.charge(found, found.tokens, found.cost)
+        self.remove(found)
         return found
 
+    def charge(self, waiter: Waiter, tokens: int, cost: int) -> None:
+        """One that left for a place takes so many tokens more (fewer if negative), which cost its caller so much."""
+        self._classes.charge(waiter.class_name, tokens * waiter.charged)
+        line = self._lines.get(waiter.class_name)
+        if line is not None:
+            line.callers.charge(waiter.caller, cost)
+
     def pop_expired(self, now: float) -> list[Waiter]:
-        """Take out every waiter whose deadline has passed."""
+        """Take out every waiter whose time is over."""
         expired = []
-        while self._by_deadline:
-            deadline, arrival, waiter = self._by_deadline[0]
+        while self._by_expiry:
+            expires, arrival, waiter = self._by_expiry[0]
             current = waiter in self._waiting and waiter.arrival == arrival
-            if current and deadline > now:
+            if current and expires > now:
                 break
-            heappop(self._by_deadline)
+            heappop(self._by_expiry)
             if current:
                 self.remove(waiter)
                 expired.append(waiter)
@@ -108,25 +120,44 @@ class PoolQueue:
             self.remove(waiter)
         return everyone
 
+    def last_of_the_greediest(self, caller: str) -> Waiter | None:
+        """Who should go when the line is full and `caller` comes: the last of the caller that has most requests in a class, provided
+        that it has at least two more than `caller` has in all.
+        """
+        most, greediest = 1 + sum(line.count(caller) for line in self._lines.values()), None
+        for line in self._lines.values():
+            for other, count in line.counts():
+                if count > most and other != caller:
+                    most, greediest = count, (line, other)
+        if greediest is None:
+            return None
+        line, other = greediest
+        return line.last_of(other, self._waiting.__contains__)
+
     def oldest_wait(self, now: float) -> float:
         """Seconds that the first arrival has waited."""
         first = next(iter(self._waiting), None)
         return 0.0 if first is None else max(0.0, now - first.enqueued)
 
-    def place_came_free(self, now: float) -> None:
-        """Learn from a finished request how often places come free."""
-        if self._last_left is not None:
-            interval = min(_LONGEST_INTERVAL, now - self._last_left)
-            before = self._interval
-            self._interval = interval if before is None else before + _SMOOTHING * (interval - before)
-        self._last_left = now
+    def expected_wait(self, class_name: str, priority: int, caller: str, now: float) -> float | None:
+        """Seconds until a request of this class and caller that joined now would have its turn, at the pace of late; None when too little
+        is known. Everybody's requests count as equally large.
+        """
+        seconds = self._pace.seconds_each(now)
+        return None if seconds is None else seconds * (1 + self._ahead(class_name, priority, caller))
 
-    def expected_wait(self) -> float | None:
-        """Seconds until a request that joined now would have its turn, at the pace of late; None when nothing is known."""
-        return None if self._interval is None else self._interval * (len(self._waiting) + 1)
-
-    def _drop_stale(self) -> None:
-        self._by_order = [(one.priority, one.deadline, one.arrival, one) for one in self._waiting]
-        self._by_deadline = [(one.deadline, one.arrival, one) for one in self._waiting]
-        heapify(self._by_order)
-        heapify(self._by_deadline)
+    def _ahead(self, class_name: str, priority: int, caller: str) -> int:
+        """How many go before a request that joins now."""
+        line = self._lines.get(class_name)
+        before = 0
+        if line is not None:
+            own = line.count(caller)
+            before = sum(min(count, own + 1) if other != caller else count for other, count in line.counts())
+        ahead = before
+        exponent = weight_exponent(priority)
+        for name, other_line in self._lines.items():
+            if name != class_name and other_line.waiting:
+                others = weight_exponent(self._classes.rank(name)) - exponent
+                share = (before + 1) * 2.0**others
+                ahead += min(other_line.waiting, int(share) if share >= 1 else 0)
+        return ahead
