@@ -16,6 +16,9 @@ class ReplicaState(KubeModel):
     """Requests that this router has running there."""
     outstanding_tokens: int = 0
     """Estimated tokens of those requests."""
+    dispatch_cap: int | None = None
+    """How many of its requests this router lets run there at once: the profile's workspace.maxConcurrent, or fewer when the KV cache holds
+    fewer of the usual size or the class's slo allows fewer."""
     ready: bool = True
     """The EndpointSlice calls it ready."""
     draining: bool = False

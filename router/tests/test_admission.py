@@ -8,7 +8,6 @@ from routed_pools import LONG, SHORT, Asker, Bench, replicas, table_of, view
 from workslice_router.admission import Lease
 from workslice_router.ejection import Outcome
 from workslice_router.openai_errors import Reason, Refused, refusal
-from workslice_router.replica_load import FIRST_PACE, ServiceLevel, Work
 from workslice_router.waiting_room import Ticket
 
 
@@ -184,128 +183,6 @@ def test_a_client_that_leaves_frees_its_place_in_the_queue_at_once(short_only: B
     assert not asker.leases
     assert not asker.refusals
     short_only.assert_idle()
-
-
-def test_an_overfull_queue_answers_429_with_a_time_that_follows_from_its_pace() -> None:
-    bench = Bench(table_of((replace(SHORT, queue_depth=3, max_concurrent=1), replicas("a"))))
-    running = bench.lease()
-    waiting = [bench.wait()[0] for _ in range(3)]
-    for _ in range(10):
-        bench.now += 4.0
-        running.settle(Outcome.OK)
-        running = waiting.pop(0).leases[0]
-        waiting.append(bench.wait()[0])
-    with pytest.raises(Refused) as caught:
-        bench.ask()
-    assert caught.value.refusal.reason is Reason.QUEUE_FULL
-    assert dict(caught.value.refusal.headers)[b"retry-after"] == b"16"
-    assert bench.table.pools["serving/short"].rejected == 1
-
-
-def test_those_who_are_refused_together_are_told_different_times() -> None:
-    bench = Bench(table_of((replace(SHORT, queue_depth=1, queue_wait=80.0, max_concurrent=1), replicas("a"))))
-    bench.lease()
-    bench.wait()
-    told = set()
-    for bench.random in (0.0, 0.4, 0.8):
-        with pytest.raises(Refused) as caught:
-            bench.ask()
-        told.add(dict(caught.value.refusal.headers)[b"retry-after"])
-    assert told == {b"20", b"22", b"24"}
-
-
-def test_a_queue_of_so_many_requests_holds_no_more_tokens_than_so_many_of_its_class() -> None:
-    bench = Bench(table_of((replace(SHORT, queue_depth=2, max_concurrent=1), replicas("a"))))
-    bench.lease()
-    bench.wait(prompts=30)  # 3,100 tokens of 4,000
-    assert refused(bench, prompts=30) is Reason.QUEUE_FULL
-    bench.wait()
-
-
-def test_the_first_may_wait_however_many_tokens_it_has() -> None:
-    bench = Bench(table_of((replace(SHORT, queue_depth=2, max_concurrent=1), replicas("a"))))
-    bench.lease()
-    bench.wait(prompts=100)
-
-
-def test_a_caller_that_fills_the_queue_makes_room_for_another() -> None:
-    bench = Bench(table_of((replace(SHORT, queue_depth=3, max_concurrent=1), replicas("a"))))
-    bench.lease()
-    flood = [bench.wait()[0] for _ in range(3)]
-    asker, _ = bench.wait(caller="bert")
-    assert [[cause.reason for cause in one.refusals] for one in flood] == [[], [], [Reason.QUEUE_FULL]]
-    assert (bench.admission.waiting, bench.admission.queued_bytes, asker.refusals) == (3, 300, [])
-    with pytest.raises(Refused):
-        bench.ask(caller="bert")
-
-
-def test_the_callers_of_a_queue_have_turns_by_what_they_had_not_by_who_came_first() -> None:
-    bench = Bench(table_of((replace(SHORT, max_concurrent=1), replicas("a"))))
-    running = bench.lease()
-    askers = [bench.wait()[0] for _ in range(4)] + [bench.wait(caller="bert")[0] for _ in range(2)]
-    turns = []
-    while any(not one.leases for one in askers):
-        running.settle(Outcome.OK)
-        (running,) = (one.leases[0] for one in askers if one.leases and one.leases[0].open)
-        turns += [one.caller for one in askers if one.leases and one.leases[0] is running]
-    assert turns == ["anna", "bert", "anna", "bert", "anna", "anna"]
-
-
-def test_a_caller_whose_answers_were_longer_than_expected_waits_for_the_others() -> None:
-    bench = Bench(table_of((replace(SHORT, max_concurrent=1), replicas("a"))))
-    running = bench.lease()
-    anna = [bench.wait()[0] for _ in range(3)]
-    bert = [bench.wait(caller="bert")[0] for _ in range(3)]
-    running.settle(Outcome.OK)
-    anna[0].leases[0].used(100, 450)  # expected were 100, which the others get
-    anna[0].leases[0].settle(Outcome.OK)
-    for asker in bert:
-        assert asker.leases
-        asker.leases[0].used(100, 100)
-        asker.leases[0].settle(Outcome.OK)
-    assert not anna[2].leases
-
-
-def test_nobody_is_charged_for_a_place_on_an_engine_that_was_dead() -> None:
-    bench = Bench(table_of((replace(SHORT, max_concurrent=1), replicas("a", "b"))))
-    on_a, on_b = bench.lease(), bench.lease()
-    anna = [bench.wait()[0] for _ in range(2)]
-    bert = [bench.wait(caller="bert")[0] for _ in range(2)]
-    on_a.settle(Outcome.OK)
-    anna[0].leases[0].settle(Outcome.CONNECT_FAILED)
-    on_b.settle(Outcome.OK)
-    bert[0].leases[0].settle(Outcome.OK)
-    assert (len(anna[1].leases), len(bert[1].leases)) == (1, 0)
-
-
-def test_with_a_service_level_the_place_comes_where_the_first_token_is_soonest() -> None:
-    level = ServiceLevel(0.5, 0.05)
-    bench = Bench(table_of((replace(SHORT, max_concurrent=1, level=level), replicas("busy"))))
-    bench.lease()
-    asker, _ = bench.wait()
-    coming = replicas("quick", "slow", ready=False)
-    bench.table.put_replicas(SHORT.key, [*replicas("busy"), *coming])
-    quick, slow = (one for one in bench.table.pools[SHORT.key].replicas if one.uid != "busy")
-    slow.load.add(Work(1900.0, 10.0, level), bench.now, FIRST_PACE)
-    quick.outstanding_tokens = 1000  # of answers: nothing that delays a first token
-    bench.table.put_replicas(SHORT.key, replicas("busy", "quick", "slow"))
-    bench.table.commit()
-    assert [lease.replica.uid for lease in asker.leases] == ["quick"]
-
-
-def test_a_depth_of_zero_means_no_queue() -> None:
-    bench = Bench(table_of((replace(SHORT, queue_depth=0, max_concurrent=1), replicas("a"))))
-    bench.lease()
-    assert refused(bench) is Reason.QUEUE_FULL
-
-
-def test_queued_bytes_are_bounded_over_all_pools() -> None:
-    bench = Bench(table_of((SHORT, replicas("a")), (LONG, replicas("b"))), max_queued_bytes=1000)
-    for _ in range(4):
-        bench.lease()
-    bench.wait(body_bytes=600)
-    with pytest.raises(Refused):
-        bench.ask(body_bytes=600, prompt_size=5000)
 
 
 def test_who_waits_too_long_is_told_so(short_only: Bench) -> None:

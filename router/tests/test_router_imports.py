@@ -15,6 +15,7 @@ PURE = (
     "class_line",
     "classify",
     "cluster_view",
+    "dispatch_cap",
     "ejection",
     "estimate",
     "json_structure",

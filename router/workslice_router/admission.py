@@ -4,8 +4,16 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from workslice_router.choose import best_replica, has_hope, has_place, pools_in_order, pools_to_share
+from workslice_router.choose import (
+    best_replica,
+    has_hope,
+    has_live_replica,
+    has_place,
+    pools_in_order,
+    pools_to_share,
+)
 from workslice_router.class_line import Waiter
+from workslice_router.dispatch_cap import dispatch_cap, mean_tokens
 from workslice_router.ejection import HEALTHY, Outcome, held_back, sent, settled
 from workslice_router.estimate import Estimator
 from workslice_router.learned_pace import faded_pace, learned_pace
@@ -18,6 +26,7 @@ from workslice_router.routing_table import Pool, Replica, RoutingTable
 from workslice_router.soft_choice import best_place
 from workslice_router.waiting_room import Client, Ticket, WaitingRoom, avoided, cost
 
+_CAP_SECONDS: Final = 1.0
 _NOTHING_DONE: Final = frozenset(Outcome) - {Outcome.OK, Outcome.CLIENT_GONE, Outcome.TIMEOUT}
 """Outcomes after which nobody is charged for what an engine may have done."""
 
@@ -106,6 +115,7 @@ class Admission:
         self._random = random
         self._room = WaitingRoom(table, random, max_queued_bytes)
         self._queues = self._room.pools
+        self._next_caps = 0.0
         self._to_pump: dict[Pool, None] = {}
         self._pumping = False
         table.on_change = self._table_changed
@@ -160,9 +170,25 @@ class Admission:
                 replica = best_replica(pool, excluded, now)
                 if replica is not None:
                     return self._grant(plan, pool, replica, 0.0, now)
-        for pool in order:
-            if has_hope(pool, excluded):
-                return self._room.join(plan, pool, client, body_bytes, excluded, now)
+        return self._wait(plan, order, client, body_bytes, excluded, now)
+
+    def _wait(
+        self, plan: Plan, order: list[Pool], client: Client, body_bytes: int, excluded: Collection[str], now: float
+    ) -> Ticket:
+        """Join the first queue of `order` where there is hope: where a replica is alive rather than where one has yet to come. When it
+        takes no more, only pools of the same class are asked further, so that no class fills the queues of another.
+        """
+        hopeful = [pool for pool in order if has_hope(pool, excluded)]
+        hopeful.sort(key=lambda pool: not has_live_replica(pool, excluded))
+        first_refusal = None
+        for pool in hopeful:
+            if first_refusal is None or pool.spec.class_name == plan.chosen.name:
+                try:
+                    return self._room.join(plan, pool, client, body_bytes, excluded, now)
+                except Refused as refused:
+                    first_refusal = first_refusal or refused
+        if first_refusal is not None:
+            raise first_refusal
         if excluded:
             raise Refused(refusal(Reason.ENGINE_UNREACHABLE, retry_after=1, model=plan.routes.name))
         raise Refused(no_replicas(plan))
@@ -173,6 +199,10 @@ class Admission:
         for pool in self.table.pools.values():
             if pool.pace is not pool.spec.first_pace:
                 pool.pace = faded_pace(pool.pace, pool.spec.first_pace, now)
+        if now >= self._next_caps:
+            self._next_caps = now + _CAP_SECONDS
+            for pool in self.table.pools.values():
+                self._renew_caps(pool)
         for pool in list(self._queues):
             for ticket in self._room.take_expired(pool, now):
                 ticket.client.refused(self._room.waited_in_vain(ticket, now))
@@ -184,6 +214,22 @@ class Admission:
         for pool in list(self._queues):
             for ticket in self._room.take_all(pool):
                 ticket.client.refused(cause)
+
+    def _renew_caps(self, pool: Pool) -> None:
+        tokens = requests = 0
+        for replica in pool.replicas:
+            tokens += replica.outstanding_tokens
+            requests += replica.in_flight
+        if not requests:
+            return
+        spec = pool.spec
+        pool.mean_tokens = mean_tokens(pool.mean_tokens, tokens, requests)
+        pace = pool.pace if pool.pace is not spec.first_pace else None
+        for replica in pool.replicas:
+            cap = dispatch_cap(spec.max_concurrent, pool.mean_tokens, replica.kv_tokens, spec.level, pace)
+            if cap != replica.dispatch_cap:
+                replica.dispatch_cap = cap
+                self.table.changed.add(pool)
 
     def _grant(self, plan: Plan, pool: Pool, replica: Replica, queued_seconds: float, now: float) -> Lease:
         probe = replica.health.ejected

@@ -90,7 +90,9 @@ def places(pool: Pool, excluded: Collection[str], now: float) -> Iterator[Replic
     most = pool.spec.max_concurrent
     for replica in pool.replicas:
         spec = replica.spec
-        if not spec.ready or spec.draining or not replica.listed or replica.in_flight >= most:
+        if not spec.ready or spec.draining or not replica.listed:
+            continue
+        if replica.in_flight >= most or replica.in_flight >= replica.dispatch_cap:
             continue
         if replica.health is not HEALTHY and not available(replica.health, now):
             continue
@@ -121,10 +123,14 @@ def has_hope(pool: Pool, excluded: Collection[str]) -> bool:
     """Whether it makes sense to wait for a place: a replica outside `excluded` is alive (busy or resting for a moment), or one that
     the operator wants has yet to come.
     """
-    alive = 0
-    for replica in pool.replicas:
-        if ready(replica):
-            alive += 1
-            if replica.spec.uid not in excluded and hopeful(replica.health):
-                return True
-    return alive < pool.spec.desired_replicas
+    return (
+        has_live_replica(pool, excluded)
+        or sum(ready(replica) for replica in pool.replicas) < pool.spec.desired_replicas
+    )
+
+
+def has_live_replica(pool: Pool, excluded: Collection[str]) -> bool:
+    """Whether a replica outside `excluded` is alive: busy, or resting for a moment."""
+    return any(
+        ready(replica) and replica.spec.uid not in excluded and hopeful(replica.health) for replica in pool.replicas
+    )

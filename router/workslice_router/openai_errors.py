@@ -33,6 +33,7 @@ class Reason(StrEnum):
     # No room, or nobody to serve it.
     QUEUE_FULL = "queue_full"
     QUEUE_TIMEOUT = "queue_timeout"
+    WAIT_TOO_LONG = "wait_too_long"
     NO_REPLICAS = "no_replicas"
     ROUTER_BUSY = "router_busy"
     SHUTTING_DOWN = "shutting_down"
@@ -116,6 +117,12 @@ ERRORS: Final[dict[Reason, ErrorKind]] = {
     ),
     Reason.QUEUE_TIMEOUT: ErrorKind(
         429, _LIMIT, "No place came free in pool {pool} within {seconds:g} s: retry after the time in Retry-After."
+    ),
+    Reason.WAIT_TOO_LONG: ErrorKind(
+        429,
+        _LIMIT,
+        "A place in pool {pool} is to be expected in about {seconds:g} s, later than a request may wait there ({limit:g} s): "
+        "retry after the time in Retry-After.",
     ),
     Reason.NO_REPLICAS: ErrorKind(
         503,

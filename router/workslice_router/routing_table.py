@@ -83,6 +83,10 @@ class Replica:
     ask_after: float = 0.0
     """Not before this time it is asked whether it hangs."""
     load: ReplicaLoad = field(default_factory=ReplicaLoad)
+    kv_tokens: int | None = None
+    """Tokens that its KV cache holds; None: unknown."""
+    dispatch_cap: int = 1 << 30
+    """It gets no further request while it runs so many, whatever the pool's max_concurrent allows."""
     listed: bool = True
     """Discovery still lists it; a replica that is gone stays until its last request ends."""
 
@@ -118,6 +122,8 @@ class Pool:
     pace: EnginePace = FIRST_PACE
     """How its engines work on prompts, as far as is known."""
     retries: RetryBudget = field(default_factory=RetryBudget)
+    mean_tokens: float = 0.0
+    """Estimated size of its requests of late, prompt and answer; 0: unknown."""
 
     @property
     def key(self) -> str:

@@ -53,6 +53,7 @@ def _pool(pool: Pool, now: float) -> dict[str, object]:
                 "address": f"{replica.host}:{replica.port}",
                 "inFlight": replica.in_flight,
                 "outstandingTokens": replica.outstanding_tokens,
+                "dispatchCap": min(pool.spec.max_concurrent, replica.dispatch_cap),
                 "ready": replica.spec.ready,
                 "draining": replica.spec.draining or not replica.listed,
                 "ejected": replica.health.ejected,

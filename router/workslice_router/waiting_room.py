@@ -2,6 +2,7 @@
 lines and pools, which it changes.
 """
 
+import math
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
@@ -78,7 +79,7 @@ class WaitingRoom:
         request is refused before this returns.
 
         Raises:
-            Refused: there is no room.
+            Refused: there is no room, or its turn would come too late.
         """
         queue, chosen = pool.queue, plan.chosen
         pushed_out = None
@@ -90,6 +91,7 @@ class WaitingRoom:
                 self._table.changed.add(pool)
                 raise Refused(self._queue_full(plan, pool, caller, now))
         wait = pool.spec.queue_wait
+        self._refuse_what_would_wait_in_vain(plan, pool, client.caller, now)
         waiter = Waiter(
             chosen.name,
             chosen.priority,
@@ -159,6 +161,21 @@ class WaitingRoom:
         after = self._retry_after(ticket.plan, pool, waiter.caller, now)
         return refusal(Reason.QUEUE_TIMEOUT, retry_after=after, pool=pool.key, seconds=round(now - waiter.enqueued, 1))
 
+    def _refuse_what_would_wait_in_vain(self, plan: Plan, pool: Pool, caller: str, now: float) -> None:
+        """An answer at once is worth more than the same one after the longest wait. Without a ready replica nothing is to be expected."""
+        if not any(ready(replica) for replica in pool.replicas):
+            return
+        expected = pool.queue.expected_wait(plan.chosen.name, plan.chosen.priority, caller, now)
+        limit = pool.spec.queue_wait
+        if expected is None or now + expected <= plan.arrived + limit:
+            return
+        pool.rejected += 1
+        self._table.changed.add(pool)
+        after = self._jittered(expected)
+        raise Refused(
+            refusal(Reason.WAIT_TOO_LONG, retry_after=after, pool=pool.key, seconds=math.ceil(expected), limit=limit)
+        )
+
     def _left(self, pool: Pool, waiter: Waiter) -> None:
         self.queued_bytes -= waiter.size
         self._table.changed.add(pool)
@@ -189,8 +206,10 @@ class WaitingRoom:
     def _retry_after(self, plan: Plan, pool: Pool, caller: str, now: float) -> float:
         """When a place is likely: at the queue's own pace, or a quarter of its longest wait while nothing is known yet."""
         wait = pool.queue.expected_wait(plan.chosen.name, plan.chosen.priority, caller, now)
-        wait = pool.spec.queue_wait / 4 if wait is None else wait
-        return min(_LONGEST_RETRY_AFTER, wait) * (1 + _JITTER * self._random())
+        return self._jittered(pool.spec.queue_wait / 4 if wait is None else wait)
+
+    def _jittered(self, seconds: float) -> float:
+        return min(_LONGEST_RETRY_AFTER, seconds) * (1 + _JITTER * self._random())
 
 
 def cost(prompt: int, answer: int) -> int:

@@ -1,0 +1,183 @@
+"""How much may wait, who makes room, who is refused because waiting would be in vain, and where to wait."""
+
+from dataclasses import replace
+
+import pytest
+from routed_pools import LONG, SHORT, Asker, Bench, replicas, table_of, view
+
+from workslice_router.ejection import Outcome
+from workslice_router.openai_errors import Reason, Refused
+
+
+def refused(bench: Bench, **changes: object) -> Reason:
+    with pytest.raises(Refused) as caught:
+        bench.ask(**changes)  # type: ignore[arg-type]
+    return caught.value.refusal.reason
+
+
+def test_an_overfull_queue_answers_429_with_a_time_that_follows_from_its_pace() -> None:
+    bench = Bench(table_of((replace(SHORT, queue_depth=3, max_concurrent=1), replicas("a"))))
+    running = bench.lease()
+    waiting = [bench.wait()[0] for _ in range(3)]
+    for _ in range(10):
+        bench.now += 4.0
+        running.settle(Outcome.OK)
+        running = waiting.pop(0).leases[0]
+        waiting.append(bench.wait()[0])
+    with pytest.raises(Refused) as caught:
+        bench.ask()
+    assert caught.value.refusal.reason is Reason.QUEUE_FULL
+    assert dict(caught.value.refusal.headers)[b"retry-after"] == b"16"
+    assert bench.table.pools["serving/short"].rejected == 1
+
+
+def test_those_who_are_refused_together_are_told_different_times() -> None:
+    bench = Bench(table_of((replace(SHORT, queue_depth=1, queue_wait=80.0, max_concurrent=1), replicas("a"))))
+    bench.lease()
+    bench.wait()
+    told = set()
+    for bench.random in (0.0, 0.4, 0.8):
+        with pytest.raises(Refused) as caught:
+            bench.ask()
+        told.add(dict(caught.value.refusal.headers)[b"retry-after"])
+    assert told == {b"20", b"22", b"24"}
+
+
+def test_a_queue_of_so_many_requests_holds_no_more_tokens_than_so_many_of_its_class() -> None:
+    bench = Bench(table_of((replace(SHORT, queue_depth=2, max_concurrent=1), replicas("a"))))
+    bench.lease()
+    bench.wait(prompts=30)  # 3,100 tokens of 4,000
+    assert refused(bench, prompts=30) is Reason.QUEUE_FULL
+    bench.wait()
+
+
+def test_the_first_may_wait_however_many_tokens_it_has() -> None:
+    bench = Bench(table_of((replace(SHORT, queue_depth=2, max_concurrent=1), replicas("a"))))
+    bench.lease()
+    bench.wait(prompts=100)
+
+
+def test_a_caller_that_fills_the_queue_makes_room_for_another() -> None:
+    bench = Bench(table_of((replace(SHORT, queue_depth=3, max_concurrent=1), replicas("a"))))
+    bench.lease()
+    flood = [bench.wait()[0] for _ in range(3)]
+    asker, _ = bench.wait(caller="bert")
+    assert [[cause.reason for cause in one.refusals] for one in flood] == [[], [], [Reason.QUEUE_FULL]]
+    assert (bench.admission.waiting, bench.admission.queued_bytes, asker.refusals) == (3, 300, [])
+    with pytest.raises(Refused):
+        bench.ask(caller="bert")
+
+
+def test_a_depth_of_zero_means_no_queue() -> None:
+    bench = Bench(table_of((replace(SHORT, queue_depth=0, max_concurrent=1), replicas("a"))))
+    bench.lease()
+    assert refused(bench) is Reason.QUEUE_FULL
+
+
+def test_queued_bytes_are_bounded_over_all_pools() -> None:
+    bench = Bench(table_of((SHORT, replicas("a")), (LONG, replicas("b"))), max_queued_bytes=1000)
+    for _ in range(4):
+        bench.lease()
+    bench.wait(body_bytes=600)
+    with pytest.raises(Refused):
+        bench.ask(body_bytes=600, prompt_size=5000)
+
+
+def served_every_two_seconds(depth: int = 100, wait: float = 21.0) -> tuple[Bench, list[Asker]]:
+    """A pool with one place that comes free every two seconds, and those who still wait."""
+    bench = Bench(table_of((replace(SHORT, queue_depth=depth, queue_wait=wait, max_concurrent=1), replicas("a"))))
+    running = bench.lease()
+    waiting = [bench.wait()[0], bench.wait()[0]]
+    for _ in range(10):
+        bench.now += 2.0
+        running.settle(Outcome.OK)
+        running = waiting.pop(0).leases[0]
+        waiting.append(bench.wait()[0])
+    return bench, waiting
+
+
+def test_who_would_wait_in_vain_is_told_at_once_and_when_to_come_back() -> None:
+    bench, _ = served_every_two_seconds()
+    for _ in range(8):
+        bench.wait()
+    with pytest.raises(Refused) as caught:
+        bench.ask()
+    assert caught.value.refusal.reason is Reason.WAIT_TOO_LONG
+    assert caught.value.refusal.status == 429
+    assert dict(caught.value.refusal.headers)[b"retry-after"] == b"22"
+    assert bench.table.pools[SHORT.key].rejected == 1
+    bench.wait(caller="bert")  # whose turn comes before theirs
+
+
+def test_who_has_waited_elsewhere_has_less_time_left() -> None:
+    bench, _ = served_every_two_seconds()
+    plan = bench.admission.plan(view(), None)
+    bench.now += 0.1
+    bench.admission.submit(plan, Asker(), body_bytes=1)
+    early = replace(plan, arrived=bench.now - 16.0)
+    with pytest.raises(Refused) as caught:
+        bench.admission.submit(early, Asker(), body_bytes=1)
+    assert caught.value.refusal.reason is Reason.WAIT_TOO_LONG
+
+
+def test_nobody_is_refused_for_a_pace_that_is_not_known() -> None:
+    bench = Bench(table_of((replace(SHORT, queue_wait=0.1, max_concurrent=1), replicas("a"))))
+    bench.lease()
+    for _ in range(200):
+        bench.wait()
+
+
+def test_while_no_replica_is_ready_no_pace_is_believed() -> None:
+    bench, waiting = served_every_two_seconds()
+    bench.table.put_pool(replace(SHORT, desired_replicas=1, queue_depth=100, queue_wait=21.0, max_concurrent=1))
+    bench.table.put_replicas(SHORT.key, replicas("a", ready=False))
+    bench.table.commit()
+    for _ in range(30):
+        bench.wait()
+    assert not any(one.refusals for one in waiting)
+
+
+def test_when_a_queue_takes_no_more_another_of_the_class_does_but_none_of_another_class() -> None:
+    short = replace(SHORT, max_concurrent=1, queue_depth=1)
+    bench = Bench(table_of((short, replicas("s")), (replace(LONG, max_concurrent=1), replicas("l"))))
+    assert [bench.lease().pool.key for _ in range(2)] == [SHORT.key, LONG.key]
+    bench.wait()
+    assert refused(bench) is Reason.QUEUE_FULL
+    twin = replace(short, key="serving/twin")
+    bench.table.put_pool(twin)
+    bench.table.put_replicas(twin.key, replicas("t"))
+    bench.table.commit()
+    assert bench.table.pools[twin.key].running == 1, "it takes who waits"
+    waiting = {bench.wait()[1].pool.key for _ in range(2)}
+    assert waiting == {SHORT.key, twin.key}
+    assert refused(bench) is Reason.QUEUE_FULL
+
+
+def test_waits_where_a_replica_lives_rather_than_where_one_has_yet_to_come() -> None:
+    cold = replace(SHORT, desired_replicas=1)
+    bench = Bench(table_of((cold, replicas("s", ready=False)), (replace(LONG, max_concurrent=1), replicas("l"))))
+    bench.lease()
+    asker, ticket = bench.wait()
+    assert ticket.pool.key == LONG.key
+    bench.table.put_replicas(SHORT.key, replicas("s"))
+    bench.table.commit()
+    assert [lease.pool.key for lease in asker.leases] == [SHORT.key], "its own pool takes it as soon as it can"
+
+
+def test_a_replica_gets_no_more_requests_than_its_kv_cache_holds() -> None:
+    bench = Bench(table_of((replace(SHORT, max_concurrent=50), replicas("a", "unknown"))))
+    capped, unknown = bench.table.pools[SHORT.key].replicas
+    capped.kv_tokens = 1000
+    bench.lease()
+    bench.admission.tick()
+    assert (capped.dispatch_cap, unknown.dispatch_cap) == (4, 50), "of 200 tokens each, and a tenth is left free"
+    for _ in range(20):
+        bench.lease()
+    assert (capped.in_flight, unknown.in_flight) == (4, 17)
+    bench.table.put_replicas(SHORT.key, replicas("a"))
+    bench.table.commit()
+    _, ticket = bench.wait()
+    capped.kv_tokens = None
+    bench.now += 1.0
+    bench.admission.tick()
+    assert ticket.waiter not in ticket.pool.queue._waiting
