@@ -56,6 +56,9 @@ class RequestClass(KubeModel):
     max_total_tokens: Annotated[int, Field(ge=1, le=10_000_000)]
     """Largest request of the class: estimated prompt plus expected answer, in tokens. At most the profile's workspace.maxTokens. Live:
     takes effect without touching engines."""
+    max_prompt_tokens: Annotated[int | None, Field(ge=1, le=10_000_000)] = None
+    """Longest prompt of the class, in estimated tokens; unset: as long as maxTotalTokens allows. A longer one belongs to a larger class,
+    even when prompt and answer together are small. Live: takes effect without touching engines."""
     priority: Annotated[int, Field(ge=-1000, le=1000)] = 0
     """Scheduling priority of the class's requests inside an engine: lower runs earlier, as in vLLM. Where classes wait for the same pool,
     each step lower doubles the tokens that a class gets, down to -4 and up to 4. Live: takes effect without touching engines."""
@@ -97,6 +100,9 @@ class Queue(KubeModel):
     Retry-After. Live: takes effect without touching engines."""
     max_wait: Duration = "60s"
     """Longest wait; after it 429 with Retry-After. Live: takes effect without touching engines."""
+    cold_start_max_wait: Duration = "5m"
+    """Longest wait instead while no replica is ready but one is wanted: as long as replicas take to start, and less than clients
+    wait; after it 503. Live: takes effect without touching engines."""
 
 
 class Degrade(KubeModel):
@@ -129,8 +135,23 @@ class WorkspacePoolSpec(KubeModel):
     """Name of the model in the OpenAI API. Immutable: cannot be changed, only a new object can have another value."""
     aliases: Annotated[list[ModelName], Field(max_length=32, json_schema_extra={"x-kubernetes-list-type": "set"})] = []
     """Further names of the model; routers translate them, engines know one name. Live: takes effect without touching engines."""
-    request_class: RequestClass
+    request_class: Annotated[
+        RequestClass,
+        Field(
+            json_schema_extra={
+                "x-kubernetes-validations": [
+                    _rule(
+                        "!has(self.maxPromptTokens) || self.maxPromptTokens <= self.maxTotalTokens",
+                        "requestClass.maxPromptTokens may not be larger than requestClass.maxTotalTokens, which counts the answer as well",
+                    )
+                ]
+            }
+        ),
+    ]
     """The requests that this pool prefers."""
+    spillover: Literal["Soft", "Strict"] = "Soft"
+    """Soft: pools of a model help each other out. Strict: the pool takes requests of its class alone, and when a pool of a class is
+    strict, the class's requests go to no other class's pool, full as theirs may be. Live: takes effect without touching engines."""
     weight: Annotated[int, Field(ge=0, le=1000)] = 100
     """Share of traffic among pools of one model and class; 0 takes none (a canary that waits). Live: takes effect without touching
     engines."""

@@ -212,7 +212,7 @@ def test_requests_wait_for_a_replica_that_is_starting() -> None:
 def test_waiting_for_a_replica_that_never_comes_ends_with_503() -> None:
     bench = Bench(table_of((replace(SHORT, desired_replicas=1), ())))
     asker, _ = bench.wait()
-    bench.now += 61
+    bench.now += 301
     bench.admission.tick()
     assert [cause.reason for cause in asker.refusals] == [Reason.NO_REPLICAS]
 

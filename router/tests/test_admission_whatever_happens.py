@@ -16,8 +16,8 @@ from workslice_router.routing_table import RoutingTable
 from workslice_router.waiting_room import Ticket
 
 SPECS = (
-    replace(SHORT, queue_depth=3, queue_wait=20.0, uid="1"),
-    replace(LONG, queue_depth=3, queue_wait=40.0, uid="2", priority=1),
+    replace(SHORT, queue_depth=3, queue_wait=20.0, cold_start_wait=60.0, uid="1", class_prompt_tokens=50),
+    replace(LONG, queue_depth=3, queue_wait=40.0, cold_start_wait=10.0, uid="2", priority=1),
     replace(SHORT, key="serving/canary", weight=10, uid="3", max_concurrent=1),
 )
 KEYS = st.sampled_from([spec.key for spec in SPECS])
@@ -159,6 +159,13 @@ class Admitting(RuleBasedStateMachine):
         pool = self.bench.table.pools.get(key)
         if pool is not None:
             self.bench.table.put_pool(replace(pool.spec, level=level), serving=pool.serving)
+            self.bench.table.commit()
+
+    @rule(key=KEYS, strict=st.booleans())
+    def change_the_spillover(self, key: str, strict: bool) -> None:
+        pool = self.bench.table.pools.get(key)
+        if pool is not None:
+            self.bench.table.put_pool(replace(pool.spec, strict=strict), serving=pool.serving)
             self.bench.table.commit()
 
     @rule(key=KEYS)

@@ -18,7 +18,7 @@ STABLE = replace(SHORT, key="serving/stable", weight=75)
 def order(table: RoutingTable, class_name: str, total: int, class_only: bool = False, random: float = 0.0) -> list[str]:
     routes = table.routes["tiny"]
     chosen = next(one for one in routes.classes if one.name == class_name)
-    return [pool.key for pool in pools_in_order(routes, chosen, total, total, class_only, random)]
+    return [pool.key for pool in pools_in_order(routes, chosen, total, total, total, class_only, random)]
 
 
 def test_pools_of_a_class_share_by_weight() -> None:
@@ -47,8 +47,14 @@ def test_spills_only_where_the_class_holds_the_request() -> None:
 def test_does_not_spill_where_the_longest_answer_would_be_cut() -> None:
     table = table_of((SHORT, replicas("a")), (LONG, replicas("b")))
     routes = table.routes["tiny"]
-    got = [pool.key for pool in pools_in_order(routes, routes.classes[1], 500, 2001, False, 0.0)]
+    got = [pool.key for pool in pools_in_order(routes, routes.classes[1], 500, 500, 2001, False, 0.0)]
     assert got == ["serving/long"]
+
+
+def test_spills_no_prompt_to_a_pool_that_wants_shorter_ones() -> None:
+    table = table_of((replace(SHORT, class_prompt_tokens=9), replicas("a")), (LONG, replicas("b")))
+    assert order(table, "long", 9) == ["serving/long", "serving/short"]
+    assert order(table, "long", 10) == ["serving/long"]
 
 
 def test_a_class_that_was_asked_for_is_not_left() -> None:

@@ -10,8 +10,10 @@ from workslice_router.openai_errors import Reason, Refused
 from workslice_router.routing_table import ModelRoutes
 
 
-def choose(routes: ModelRoutes, total: int, least: int, requested: str | None = None, room: int | None = None) -> str:
-    return classify(routes, lambda _: total, total if room is None else room, least, requested).name
+def choose(
+    routes: ModelRoutes, total: int, least: int, requested: str | None = None, room: int | None = None, prompt: int = 1
+) -> str:
+    return classify(routes, lambda _: total, prompt, total if room is None else room, least, requested).name
 
 
 @pytest.fixture
@@ -22,6 +24,22 @@ def routes() -> ModelRoutes:
 @pytest.mark.parametrize(("total", "expected"), [(1, "short"), (2000, "short"), (2001, "long"), (8000, "long")])
 def test_the_smallest_class_that_holds_the_request(routes: ModelRoutes, total: int, expected: str) -> None:
     assert choose(routes, total, total) == expected
+
+
+def test_a_prompt_longer_than_the_class_wants_belongs_to_a_larger_one() -> None:
+    routes = table_of((LONG, ()), (replace(SHORT, class_prompt_tokens=500), ())).routes["tiny"]
+    assert choose(routes, 600, 600, prompt=500) == "short"
+    assert choose(routes, 600, 600, prompt=501) == "long"
+    assert choose(routes, 600, 600, "short", prompt=501) == "short", "a class that was asked for is given"
+
+
+def test_a_class_wants_as_long_prompts_as_one_of_its_pools() -> None:
+    limits = (replace(SHORT, class_prompt_tokens=500), replace(SHORT, key="serving/b", class_prompt_tokens=700))
+    bounded = table_of((LONG, ()), *((one, ()) for one in limits)).routes["tiny"]
+    assert choose(bounded, 900, 900, prompt=700) == "short"
+    assert choose(bounded, 900, 900, prompt=701) == "long"
+    unbounded = table_of((LONG, ()), (limits[0], ()), (replace(SHORT, key="serving/c"), ())).routes["tiny"]
+    assert choose(unbounded, 1900, 1900, prompt=1800) == "short"
 
 
 def test_a_named_class_wins_over_the_size(routes: ModelRoutes) -> None:
@@ -71,5 +89,5 @@ def test_the_longest_answer_must_fit_the_context_even_when_a_short_one_is_expect
 
 
 def test_each_class_is_asked_with_the_answers_that_it_gives(routes: ModelRoutes) -> None:
-    assert classify(routes, {"short": 2001, "long": 3000}.__getitem__, 2000, 0, None).name == "long"
-    assert classify(routes, {"short": 2000, "long": 3000}.__getitem__, 2000, 0, None).name == "short"
+    assert classify(routes, {"short": 2001, "long": 3000}.__getitem__, 1, 2000, 0, None).name == "long"
+    assert classify(routes, {"short": 2000, "long": 3000}.__getitem__, 1, 2000, 0, None).name == "short"

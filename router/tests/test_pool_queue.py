@@ -26,6 +26,10 @@ def waiter(
     return Waiter(class_name, priority, caller, deadline, expires, enqueued, size, tokens, 2 * tokens)
 
 
+def expires(waiter: Waiter) -> float:
+    return waiter.expires
+
+
 def pop(queue: PoolQueue, now: float = 0.0) -> Waiter | None:
     return queue.pop(lambda _: True, now)
 
@@ -145,9 +149,20 @@ def test_expires_only_those_whose_time_is_over() -> None:
     early, late = waiter(expires=5.0), waiter(expires=50.0, deadline=1.0)
     queue.push(late)
     queue.push(early)
-    assert queue.pop_expired(4.9) == []
-    assert queue.pop_expired(5.0) == [early]
+    assert queue.pop_expired(4.9, expires) == []
+    assert queue.pop_expired(5.0, expires) == [early]
     assert len(queue) == 1
+
+
+def test_a_time_that_has_become_longer_is_not_over() -> None:
+    queue = PoolQueue()
+    one, other = waiter(expires=5.0), waiter(expires=6.0)
+    queue.push(one)
+    queue.push(other)
+    assert queue.pop_expired(7.0, lambda waiter: 9.0 if waiter is one else waiter.expires) == [other]
+    assert (len(queue), one.expires) == (1, 9.0)
+    assert queue.pop_expired(8.9, expires) == []
+    assert queue.pop_expired(9.0, expires) == [one]
 
 
 def test_a_waiter_leaves_once() -> None:
@@ -292,7 +307,7 @@ class QueueMachine(RuleBasedStateMachine):
     @rule(step=st.floats(0, 10))
     def pass_time(self, step: float) -> None:
         self.now += step
-        for one in self.queue.pop_expired(self.now):
+        for one in self.queue.pop_expired(self.now, expires):
             assert one.expires <= self.now
             self.inside.remove(one)
         assert all(one.expires > self.now for one in self.inside)

@@ -46,6 +46,16 @@ def test_reads_the_same_specs_as_the_api(tmp_path: Path) -> None:
     ]
 
 
+def test_reads_what_keeps_a_pool_to_its_class_and_how_long_a_start_may_take(tmp_path: Path) -> None:
+    (plain,) = load_static_pools(write(tmp_path, GOOD))
+    assert (plain.spec.class_prompt_tokens, plain.spec.strict, plain.spec.cold_start_wait) == (None, False, 300.0)
+    changed = GOOD.replace("maxTotalTokens: 1024", "maxTotalTokens: 1024, maxPromptTokens: 900")
+    changed = changed.replace("maxWait: 1m30s", "maxWait: 1m30s, coldStartMaxWait: 10m")
+    changed = changed.replace("      model: tiny", "      spillover: Strict\n      model: tiny")
+    (pool,) = load_static_pools(write(tmp_path, changed))
+    assert (pool.spec.class_prompt_tokens, pool.spec.strict, pool.spec.cold_start_wait) == (900, True, 600.0)
+
+
 def test_serves_requests_from_the_file(tmp_path: Path) -> None:
     table = RoutingTable()
     apply_static_pools(table, load_static_pools(write(tmp_path, GOOD)))
@@ -71,6 +81,12 @@ def test_a_second_reading_replaces_the_first(tmp_path: Path) -> None:
         ("maxTotalTokens: 1024", "maxTotalTokens: 0", "pools[0].spec.requestClass.maxTotalTokens"),
         ("maxTotalTokens: 1024", "maxTotalToken: 1024", "no field 'requestClass.maxTotalToken'"),
         ("maxTotalTokens: 1024", "maxTotalTokens: 4096", "is larger than workspace.maxTokens 2048"),
+        (
+            "maxTotalTokens: 1024",
+            "maxTotalTokens: 1024, maxPromptTokens: 1025",
+            "larger than requestClass.maxTotalTokens 1024",
+        ),
+        ("      model: tiny", "      spillover: Hard\n      model: tiny", "pools[0].spec.spillover"),
         ("profileRef: {name: small}", "profileRef: {name: large}", "has: small"),
         ('"127.0.0.1:8001"', '"127.0.0.1"', "must be written host:port"),
         ('"127.0.0.1:8001"', '"127.0.0.1:99999"', "must be written host:port"),

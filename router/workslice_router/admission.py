@@ -157,8 +157,12 @@ class Admission:
         """
         plan = current_plan(self.table, plan)
         now = self._clock()
-        class_only = plan.requested_class is not None
-        order = list(pools_in_order(plan.routes, plan.chosen, plan.total, plan.room, class_only, self._random()))
+        class_only = plan.stays_in_class
+        order = list(
+            pools_in_order(
+                plan.routes, plan.chosen, plan.prompt_tokens, plan.total, plan.room, class_only, self._random()
+            )
+        )
         if plan.chosen.level is not None and order and order[0].spec.class_name == plan.chosen.name:
             pools = pools_to_share(plan.routes, plan.chosen, order, plan.room, class_only, excluded, now)
             prompts = plan.prompt_work

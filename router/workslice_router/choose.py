@@ -2,16 +2,17 @@
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
+from workslice_router.classify import prefers
 from workslice_router.ejection import HEALTHY, available, hopeful
 from workslice_router.routing_table import ClassRoutes, ModelRoutes, Pool, Replica
 
 
 def pools_in_order(
-    routes: ModelRoutes, chosen: ClassRoutes, total: int, room: int, class_only: bool, random: float
+    routes: ModelRoutes, chosen: ClassRoutes, prompt: int, total: int, room: int, class_only: bool, random: float
 ) -> Iterator[Pool]:
-    """Pools for a request of about `total` tokens that should have `room`, best first: those of its class, drawn by weight with
-    `random` in [0, 1), then, unless `class_only`, pools of other classes that prefer requests up to this size, smallest first. Weight
-    0 takes none.
+    """Pools for a request of about `total` tokens, `prompt` of them its prompt, that should have `room`, best first: those of its
+    class, drawn by weight with `random` in [0, 1), then, unless `class_only`, pools of other classes that prefer requests up to this
+    size, smallest first. Weight 0 takes none.
     """
     holding = [pool for pool in chosen.pools if room <= pool.spec.context_tokens]
     own = weighted(holding or _largest(chosen.pools), random)
@@ -21,7 +22,7 @@ def pools_in_order(
     for other in routes.classes:
         if other is not chosen:
             for pool in other.pools:
-                if takes_over(pool, total, room) and pool.spec.weight and pool.serving:
+                if takes_over(pool, prompt, total, room) and pool.spec.weight and pool.serving:
                     yield pool
 
 
@@ -52,12 +53,16 @@ def pools_to_share(
 
 def lends(pool: Pool, chosen: ClassRoutes, room: int) -> bool:
     """Whether a pool takes requests of another class of any size that it holds: both say how fast they should be answered."""
-    return pool.spec.level is not None and chosen.level is not None and room <= pool.spec.context_tokens
+    spec = pool.spec
+    return spec.level is not None and chosen.level is not None and room <= spec.context_tokens and not spec.strict
 
 
-def takes_over(pool: Pool, total: int, room: int) -> bool:
+def takes_over(pool: Pool, prompt: int, total: int, room: int) -> bool:
     """Whether a request of another class may go to this pool."""
-    return total <= pool.spec.class_tokens and room <= pool.spec.context_tokens
+    spec = pool.spec
+    if spec.strict or total > spec.class_tokens or room > spec.context_tokens:
+        return False
+    return prefers(spec.class_prompt_tokens, prompt)
 
 
 def weighted(pools: Sequence[Pool], random: float) -> list[Pool]:

@@ -7,10 +7,10 @@ from workslice_router.routing_table import ClassRoutes, ModelRoutes
 
 
 def classify(
-    routes: ModelRoutes, total_in: Callable[[str], int], room: int, least: int, requested: str | None
+    routes: ModelRoutes, total_in: Callable[[str], int], prompt: int, room: int, least: int, requested: str | None
 ) -> ClassRoutes:
-    """Class of a request that is expected to take `total_in(class name)` tokens of prompt and answer, that should have `room` for
-    the longest answer it may get, and that cannot be smaller than `least`.
+    """Class of a request whose prompt has about `prompt` tokens, that is expected to take `total_in(class name)` tokens of prompt and
+    answer, that should have `room` for the longest answer it may get, and that cannot be smaller than `least`.
 
     The estimates only choose; a request is refused for its size when even `least` fits nowhere. Between the two the largest class
     takes it, and the engine, which counts exactly, has the last word.
@@ -27,7 +27,7 @@ def classify(
             raise _too_large(least, f"class '{chosen.name}' of model '{routes.name}'", chosen.context_tokens)
         return chosen
     for one in routes.classes:
-        if room <= one.context_tokens and total_in(one.name) <= one.tokens:
+        if room <= one.context_tokens and prefers(one.prompt_tokens, prompt) and total_in(one.name) <= one.tokens:
             return one
     holding = [one for one in routes.classes if room <= one.context_tokens]
     if holding:
@@ -35,6 +35,11 @@ def classify(
     if least > routes.context_tokens:
         raise _too_large(least, f"model '{routes.name}'", routes.context_tokens)
     return max(routes.classes, key=lambda one: (one.context_tokens, one.tokens))
+
+
+def prefers(longest_prompt: int | None, prompt: int) -> bool:
+    """Whether a prompt is within a class's bound, if it has one."""
+    return longest_prompt is None or prompt <= longest_prompt
 
 
 def _too_large(tokens: int, subject: str, limit: int) -> Refused:

@@ -99,8 +99,8 @@ class PoolQueue:
         if line is not None:
             line.callers.charge(waiter.caller, cost)
 
-    def pop_expired(self, now: float) -> list[Waiter]:
-        """Take out every waiter whose time is over."""
+    def pop_expired(self, now: float, until: Callable[[Waiter], float]) -> list[Waiter]:
+        """Take out every waiter whose time is over, unless `until` says that it has become longer."""
         expired = []
         while self._by_expiry:
             expires, arrival, waiter = self._by_expiry[0]
@@ -108,7 +108,12 @@ class PoolQueue:
             if current and expires > now:
                 break
             heappop(self._by_expiry)
-            if current:
+            if not current:
+                continue
+            waiter.expires = until(waiter)
+            if waiter.expires > now:
+                heappush(self._by_expiry, (waiter.expires, arrival, waiter))
+            else:
                 self.remove(waiter)
                 expired.append(waiter)
         return expired

@@ -35,6 +35,11 @@ class Plan:
     """The client set max_tokens."""
     arrived: float
 
+    @property
+    def stays_in_class(self) -> bool:
+        """No pool of another class may take it: the client named the class, or the class's pools say so."""
+        return self.requested_class is not None or self.chosen.strict
+
 
 def plan_request(
     table: RoutingTable, estimator: Estimator, view: RequestView, requested_class: str | None, now: float
@@ -69,7 +74,7 @@ def plan_request(
 
     prompts = estimator.prompt_tokens(model, view) * view.prompts
     least = view.prompt_least + view.prompt_tokens + (1 if view.max_tokens is None else view.max_tokens)
-    chosen = classify(routes, total_in, prompt + limit, least, requested_class)
+    chosen = classify(routes, total_in, prompt, prompt + limit, least, requested_class)
     return Plan(
         routes=routes,
         chosen=chosen,
@@ -97,7 +102,9 @@ def current_plan(table: RoutingTable, plan: Plan) -> Plan:
     routes = table.routes.get(plan.routes.name)
     if routes is None:
         raise Refused(no_replicas(plan))
-    chosen = classify(routes, lambda _: plan.total, plan.room, plan.least_tokens, plan.requested_class)
+    chosen = classify(
+        routes, lambda _: plan.total, plan.prompt_tokens, plan.room, plan.least_tokens, plan.requested_class
+    )
     return replace(plan, routes=routes, chosen=chosen, generation=table.generation)
 
 
@@ -117,7 +124,7 @@ def larger_plan(table: RoutingTable, plan: Plan, counted: int) -> Plan | None:
     if not plan.bounded:
         prompt = plan.prompt_tokens + more
         total = room = min(room, prompt + _room_for_answer(plan.routes, prompt))
-    chosen = classify(plan.routes, lambda _: total, room, counted, plan.requested_class)
+    chosen = classify(plan.routes, lambda _: total, plan.prompt_tokens + more, room, counted, plan.requested_class)
     return replace(
         plan,
         chosen=chosen,
@@ -140,9 +147,9 @@ def holds(pool: Pool, routes: ModelRoutes, plan: Plan) -> bool:
         return False
     if pool.spec.class_name == plan.chosen.name:
         return plan.room <= pool.spec.context_tokens
-    if plan.requested_class is not None:
+    if plan.stays_in_class:
         return False
-    return takes_over(pool, plan.total, plan.room) or lends(pool, plan.chosen, plan.room)
+    return takes_over(pool, plan.prompt_tokens, plan.total, plan.room) or lends(pool, plan.chosen, plan.room)
 
 
 def no_replicas(plan: Plan) -> Refusal:

@@ -36,6 +36,10 @@ class PoolSpec:
     """Largest request that the pool prefers; never more than `context_tokens`."""
     context_tokens: int
     """Largest request that its engines can hold."""
+    class_prompt_tokens: int | None = None
+    """Longest prompt that the pool prefers."""
+    strict: bool = False
+    """It takes requests of its class alone, and the class's requests go to no other."""
     uid: str = ""
     aliases: tuple[str, ...] = ()
     priority: int = 0
@@ -45,6 +49,8 @@ class PoolSpec:
     queue_depth: int = 256
     queue_wait: float = 60.0
     """Seconds."""
+    cold_start_wait: float = 300.0
+    """Seconds, while no replica is ready but one is wanted."""
     desired_replicas: int = 0
     """What it is worth waiting for: 0 as well when the operator says why none can come."""
     created: float = 0.0
@@ -150,6 +156,10 @@ class ClassRoutes:
     level: ServiceLevel | None = None
     """The strictest that one of its pools sets."""
     times: ClassTimes = NO_TIMES
+    prompt_tokens: int | None = None
+    """Longest prompt of the class; None: only `tokens` counts."""
+    strict: bool = False
+    """One of its pools is: its requests stay in its pools."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,6 +288,12 @@ class RoutingTable:
         return tuple(found.values())
 
 
+def longest_prompt(limits: Iterable[int | None]) -> int | None:
+    """The largest of several bounds, of which None is none."""
+    known = list(limits)
+    return None if None in known else max(limit for limit in known if limit is not None)
+
+
 def model_routes(name: str, pools: Iterable[Pool]) -> ModelRoutes:
     """Group the pools that serve `name` by request class, smallest class first."""
     by_class: dict[str, list[Pool]] = {}
@@ -292,6 +308,8 @@ def model_routes(name: str, pools: Iterable[Pool]) -> ModelRoutes:
             tuple(members),
             strictest(pool.spec.level for pool in members),
             most_patient(pool.spec.times for pool in members),
+            longest_prompt(pool.spec.class_prompt_tokens for pool in members),
+            any(pool.spec.strict for pool in members),
         )
         for class_name, members in by_class.items()
     ]

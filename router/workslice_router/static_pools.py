@@ -94,6 +94,12 @@ def load_static_pools(path: Path) -> tuple[StaticPool, ...]:
                 f"{path}: pool {pool.key}: requestClass.maxTotalTokens {one.spec.request_class.max_total_tokens} is larger than "
                 f"workspace.maxTokens {profile.workspace.max_tokens} of profile '{one.spec.profile_ref.name}': lower it"
             )
+        prompt_limit = one.spec.request_class.max_prompt_tokens
+        if prompt_limit is not None and prompt_limit > one.spec.request_class.max_total_tokens:
+            raise StaticPoolsError(
+                f"{path}: pool {pool.key}: requestClass.maxPromptTokens {prompt_limit} is larger than requestClass.maxTotalTokens "
+                f"{one.spec.request_class.max_total_tokens}, which counts the answer as well: lower it"
+            )
         replicas = tuple(_replica(path, pool.key, address) for address in dict.fromkeys(one.replicas))
         pools[pool.key] = StaticPool(pool_spec(pool, profile), replicas)
         objects.append(pool)

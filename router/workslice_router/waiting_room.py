@@ -90,13 +90,13 @@ class WaitingRoom:
                 pool.rejected += 1
                 self._table.changed.add(pool)
                 raise Refused(self._queue_full(plan, pool, caller, now))
-        wait = pool.spec.queue_wait
+        wait = longest_wait(pool)
         self._refuse_what_would_wait_in_vain(plan, pool, client.caller, now)
         waiter = Waiter(
             chosen.name,
             chosen.priority,
             client.caller,
-            plan.arrived + (wait if chosen.level is None else chosen.level.first_token),
+            plan.arrived + (pool.spec.queue_wait if chosen.level is None else chosen.level.first_token),
             plan.arrived + wait,
             now,
             body_bytes,
@@ -146,8 +146,9 @@ class WaitingRoom:
         return [waiter.item for waiter in waiters]
 
     def take_expired(self, pool: Pool, now: float) -> list[Ticket]:
-        """Those whose time is over."""
-        expired = pool.queue.pop_expired(now)
+        """Those whose time is over. It may have become longer while they waited: when the last replica has gone, or the first come."""
+        wait = longest_wait(pool)
+        expired = pool.queue.pop_expired(now, lambda one: one.item.plan.arrived + wait)
         for waiter in expired:
             self._left(pool, waiter)
         pool.rejected += len(expired)
@@ -210,6 +211,11 @@ class WaitingRoom:
 
     def _jittered(self, seconds: float) -> float:
         return min(_LONGEST_RETRY_AFTER, seconds) * (1 + _JITTER * self._random())
+
+
+def longest_wait(pool: Pool) -> float:
+    """Seconds that a request may wait for a place of `pool`, counted from its arrival."""
+    return pool.spec.queue_wait if any(ready(one) for one in pool.replicas) else pool.spec.cold_start_wait
 
 
 def cost(prompt: int, answer: int) -> int:
