@@ -34,6 +34,11 @@ POOLS = {
     "a field that does not exist": (bad_pool(replicaz=2), 'unknown field "replicaz"'),
     "a duration that is none": (bad_pool(drain={"timeout": "soon"}), "spec.drain.timeout"),
     "a class without a size": (bad_pool(requestClass={"name": "any"}), "maxTotalTokens"),
+    "a prompt larger than the request": (
+        bad_pool(requestClass={"name": "any", "maxTotalTokens": 100, "maxPromptTokens": 101}),
+        "maxPromptTokens may not be larger than",
+    ),
+    "a spillover that is none": (bad_pool(spillover="Hard"), "spec.spillover"),
     "a negative weight": (bad_pool(weight=-1), "spec.weight"),
     "no name for the model": (bad_pool(model=""), "spec.model"),
 }

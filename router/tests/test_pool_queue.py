@@ -195,7 +195,7 @@ def test_thousands_that_leave_early_do_not_pile_up() -> None:
         queue.remove(same_line)
     assert len(queue._by_expiry) < 200
     assert len(queue._lines) < 20
-    assert len(queue._lines["short"]._heaps["anna"]) < 50
+    assert len(queue._lines["short"]._lines["anna"].heap) < 50
     assert pop(queue) is stays
 
 

@@ -1,6 +1,6 @@
 """Those of one request class who wait in a queue: fair between callers, and for each caller the earliest deadline first. Pure."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from typing import Any, Final
@@ -39,72 +39,107 @@ class Waiter:
     """What its class was charged for each token, once it has left for a place."""
 
 
-class ClassLine:
-    """A line for each caller."""
+class _CallerLine:
+    """One caller's waiters by deadline; those who left stay in the heap until they surface or are half of it."""
 
-    __slots__ = ("_counts", "_heaps", "callers", "waiting")
+    __slots__ = ("heap", "waiting")
+
+    def __init__(self) -> None:
+        self.waiting: dict[Waiter, None] = {}
+        self.heap: list[tuple[float, int, Waiter]] = []
+
+    def remove(self, waiter: Waiter) -> None:
+        del self.waiting[waiter]
+        if len(self.heap) > 2 * len(self.waiting) + 16:
+            self.heap = [(one.deadline, one.arrival, one) for one in self.waiting]
+            heapify(self.heap)
+
+    def first(self, fits: Callable[[Waiter], bool]) -> Waiter | None:
+        passed: list[tuple[float, int, Waiter]] = []
+        found = None
+        while self.heap and len(passed) < _OF_EACH_ASKED:
+            entry = heappop(self.heap)
+            waiter = entry[2]
+            if waiter not in self.waiting:
+                continue
+            passed.append(entry)
+            if fits(waiter):
+                found = waiter
+                break
+        for entry in passed:
+            heappush(self.heap, entry)
+        return found
+
+
+class ClassLine:
+    """A line for each caller. Nothing here takes longer because many callers wait, but for the logarithm."""
+
+    __slots__ = ("_at_least", "_callers_of", "_lines", "callers", "waiting")
 
     def __init__(self) -> None:
         self.callers = VirtualCounters()
         self.waiting = 0
-        self._counts: dict[str, int] = {}
-        self._heaps: dict[str, list[tuple[float, int, Waiter]]] = {}
+        self._lines: dict[str, _CallerLine] = {}
+        self._callers_of: list[dict[str, None]] = [{}]
+        """By how many of their requests wait."""
+        self._at_least: list[int] = [0]
+        """How many callers have so many waiting, or more."""
+
+    @property
+    def most(self) -> int:
+        """What the caller has waiting that has most."""
+        return len(self._at_least) - 1
 
     def count(self, caller: str) -> int:
         """How many of a caller's requests wait."""
-        return self._counts.get(caller, 0)
+        line = self._lines.get(caller)
+        return 0 if line is None else len(line.waiting)
 
-    def counts(self) -> Iterator[tuple[str, int]]:
-        """The same of all callers that wait."""
-        return iter(self._counts.items())
+    def count_up_to(self, limit: int) -> int:
+        """How many wait when no caller counts for more than `limit`."""
+        return self.waiting if limit >= self.most else sum(self._at_least[1 : limit + 1])
 
     def push(self, waiter: Waiter) -> None:
         """Add a waiter; its `arrival` is set."""
         caller = waiter.caller
-        if caller not in self._counts:
-            self._counts[caller], self._heaps[caller] = 0, []
+        line = self._lines.get(caller)
+        if line is None:
+            line = self._lines[caller] = _CallerLine()
             self.callers.enter(caller)
-        self._counts[caller] += 1
+        line.waiting[waiter] = None
+        heappush(line.heap, (waiter.deadline, waiter.arrival, waiter))
         self.waiting += 1
-        heappush(self._heaps[caller], (waiter.deadline, waiter.arrival, waiter))
+        count = len(line.waiting)
+        if count > self.most:
+            self._callers_of.append({})
+            self._at_least.append(0)
+        self._callers_of[count - 1].pop(caller, None)
+        self._callers_of[count][caller] = None
+        self._at_least[count] += 1
 
-    def removed(self, waiter: Waiter, waits: Callable[[Waiter], bool]) -> None:
-        """A waiter has left; `waits` knows who has not."""
+    def remove(self, waiter: Waiter) -> None:
+        """A waiter has left."""
         caller = waiter.caller
-        count = self._counts[caller] - 1
+        line = self._lines[caller]
+        count = len(line.waiting)
+        line.remove(waiter)
         self.waiting -= 1
-        if not count:
-            del self._counts[caller], self._heaps[caller]
+        del self._callers_of[count][caller]
+        self._at_least[count] -= 1
+        if not self._at_least[count]:
+            self._callers_of.pop()
+            self._at_least.pop()
+        if count > 1:
+            self._callers_of[count - 1][caller] = None
+        else:
+            del self._lines[caller]
             self.callers.leave(caller)
-            return
-        self._counts[caller] = count
-        heap = self._heaps[caller]
-        if len(heap) > 2 * count + 16:
-            self._heaps[caller] = heap = [entry for entry in heap if waits(entry[2])]
-            heapify(heap)
 
-    def first(self, fits: Callable[[Waiter], bool], waits: Callable[[Waiter], bool]) -> Waiter | None:
+    def first(self, fits: Callable[[Waiter], bool]) -> Waiter | None:
         """Who is next among those for whom `fits` holds; it stays in line."""
-        return self.callers.first(lambda caller: _first(self._heaps[caller], fits, waits), _CALLERS_ASKED)
+        return self.callers.first(lambda caller: self._lines[caller].first(fits), _CALLERS_ASKED)
 
-    def last_of(self, caller: str, waits: Callable[[Waiter], bool]) -> Waiter:
-        """The waiter of a caller that would be served last."""
-        return max(entry for entry in self._heaps[caller] if waits(entry[2]))[2]
-
-
-def _first(
-    heap: list[tuple[float, int, Waiter]], fits: Callable[[Waiter], bool], waits: Callable[[Waiter], bool]
-) -> Waiter | None:
-    passed: list[tuple[float, int, Waiter]] = []
-    found = None
-    while heap and len(passed) < _OF_EACH_ASKED:
-        entry = heappop(heap)
-        if not waits(entry[2]):
-            continue
-        passed.append(entry)
-        if fits(entry[2]):
-            found = entry[2]
-            break
-    for entry in passed:
-        heappush(heap, entry)
-    return found
+    def last_of_the_greediest(self) -> Waiter:
+        """Who came last of the requests of a caller that has most waiting."""
+        caller = next(iter(self._callers_of[self.most]))
+        return next(reversed(self._lines[caller].waiting))

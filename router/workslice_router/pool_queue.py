@@ -67,7 +67,7 @@ class PoolQueue:
         self.size -= waiter.size
         self.tokens -= waiter.tokens
         line = self._lines[waiter.class_name]
-        line.removed(waiter, self._waiting.__contains__)
+        line.remove(waiter)
         if not line.waiting:
             self._classes.leave(waiter.class_name)
             if len(self._lines) > _MOST_LINES:
@@ -81,8 +81,7 @@ class PoolQueue:
         """Take out the next waiter for which `fits` holds, for a place: it looks a little past the first, in every class. Its class and
         its caller are charged for it; a class whose waiter has used more than half of its time counts as one step of priority lower.
         """
-        waits = self._waiting.__contains__
-        found = self._classes.first(lambda name: self._lines[name].first(fits, waits), _CLASSES_ASKED)
+        found = self._classes.first(lambda name: self._lines[name].first(fits), _CLASSES_ASKED)
         if found is None:
             return None
         self._pace.place_given(now)
@@ -126,18 +125,12 @@ class PoolQueue:
         return everyone
 
     def last_of_the_greediest(self, caller: str) -> Waiter | None:
-        """Who should go when the line is full and `caller` comes: the last of the caller that has most requests in a class, provided
-        that it has at least two more than `caller` has in all.
+        """Who should go when the line is full and `caller` comes: the last request of the caller that has most waiting in a class, if
+        that is at least two more than `caller` has in all.
         """
-        most, greediest = 1 + sum(line.count(caller) for line in self._lines.values()), None
-        for line in self._lines.values():
-            for other, count in line.counts():
-                if count > most and other != caller:
-                    most, greediest = count, (line, other)
-        if greediest is None:
-            return None
-        line, other = greediest
-        return line.last_of(other, self._waiting.__contains__)
+        own = sum(line.count(caller) for line in self._lines.values())
+        longest = max(self._lines.values(), key=lambda line: line.most, default=None)
+        return longest.last_of_the_greediest() if longest is not None and longest.most > own + 1 else None
 
     def oldest_wait(self, now: float) -> float:
         """Seconds that the first arrival has waited."""
@@ -154,10 +147,7 @@ class PoolQueue:
     def _ahead(self, class_name: str, priority: int, caller: str) -> int:
         """How many go before a request that joins now."""
         line = self._lines.get(class_name)
-        before = 0
-        if line is not None:
-            own = line.count(caller)
-            before = sum(min(count, own + 1) if other != caller else count for other, count in line.counts())
+        before = 0 if line is None else line.count_up_to(line.count(caller) + 1)
         ahead = before
         exponent = weight_exponent(priority)
         for name, other_line in self._lines.items():
