@@ -9,7 +9,7 @@ from workslice_router.openai_errors import Reason
 from workslice_router.replica_load import ServiceLevel
 
 LEVEL = ServiceLevel(0.5, 0.05)
-STRICT = replace(SHORT, strict=True, max_concurrent=1)
+STRICT = replace(SHORT, context_tokens=8000, strict=True, max_concurrent=1)
 ONE_LONG = replace(LONG, max_concurrent=1)
 
 
@@ -17,7 +17,6 @@ def test_a_strict_pool_takes_no_request_of_another_class() -> None:
     for level in (None, LEVEL):
         pools = ((replace(STRICT, level=level), replicas("s")), (replace(ONE_LONG, level=level), replicas("l")))
         bench = Bench(table_of(*pools))
-        bench.estimator.answers.learn("tiny", "short", 5000, bounded=True, cut=False)
         bench.lease(prompt_size=5000)
         _, ticket = bench.wait(prompt_size=5000)
         assert (ticket.pool.key, bench.table.pools[SHORT.key].running) == (LONG.key, 0)
@@ -53,7 +52,7 @@ def test_pools_of_one_class_help_each_other_out_however_strict() -> None:
 
 
 def test_a_prompt_that_an_engine_finds_too_long_leaves_a_strict_pool() -> None:
-    bench = Bench(table_of((STRICT, replicas("s")), (ONE_LONG, replicas("l"))))
+    bench = Bench(table_of((replace(STRICT, context_tokens=2000), replicas("s")), (ONE_LONG, replicas("l"))))
     plan = bench.admission.larger(bench.lease(prompt_size=1000), view(prompt_size=1000))
     assert plan is not None
     assert plan.chosen.name == "long"

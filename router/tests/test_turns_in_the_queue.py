@@ -38,7 +38,7 @@ def test_a_caller_whose_answers_were_longer_than_expected_waits_for_the_others()
 def test_nobody_is_charged_for_a_place_on_an_engine_that_was_dead() -> None:
     bench = Bench(table_of((replace(SHORT, max_concurrent=1), replicas("a", "b"))))
     on_a, on_b = bench.lease(), bench.lease()
-    anna = [bench.wait()[0] for _ in range(2)]
+    anna = [bench.wait(prompt_size=size)[0] for size in (1000, 100)]
     bert = [bench.wait(caller="bert")[0] for _ in range(2)]
     on_a.settle(Outcome.OK)
     anna[0].leases[0].settle(Outcome.CONNECT_FAILED)

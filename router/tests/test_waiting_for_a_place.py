@@ -11,12 +11,13 @@ from workslice_router.routing_table import ReplicaSpec
 class Gate:
     """An engine that answers one request for every permit."""
 
-    def __init__(self) -> None:
+    def __init__(self, body: bytes = HELLO) -> None:
         self.permits = asyncio.Semaphore(0)
+        self.body = body
 
     async def __call__(self, request: EngineRequest, wire: Wire) -> None:
         await self.permits.acquire()
-        wire.write(response(HELLO))
+        wire.write(response(self.body))
 
 
 async def running_and_waiting(
@@ -72,6 +73,28 @@ async def test_without_keys_a_client_that_fills_the_queue_makes_room_for_another
         got = [await task for task in (*tasks, other)]
     assert (pushed_out.status, pushed_out.headers["x-workslice-reason"]) == (429, "queue_full")
     assert [answer.status for answer in got] == [200, 200, 200]
+
+
+async def test_a_caller_whose_answers_prove_long_gives_way_to_the_others():
+    gate = Gate(HELLO[:-1] + b',"usage":{"prompt_tokens":9,"completion_tokens":5000,"total_tokens":5009}}')
+    async with scripted_engine(gate) as engine, running_router(engine, spec=pool(max_concurrent=1)) as router:
+        running = asyncio.create_task(router.ask())
+        await until(lambda: engine.requests)
+        waiting: dict[str, asyncio.Task[Answer]] = {}
+        for name, address in (("anna-1", 1), ("bert-1", 2), ("anna-2", 1), ("bert-2", 2)):
+            task = router.ask(address=f"127.0.0.{address}", headers=[f"x-request-id: {name}"])
+            waiting[name] = asyncio.create_task(task)
+            await until(lambda: router.admission.waiting == len(waiting))
+        gate.permits.release()
+        await running
+        gate.permits.release()
+        await waiting["anna-1"]
+        gate.body = HELLO
+        for _ in range(3):
+            gate.permits.release()
+        await asyncio.gather(*waiting.values())
+    order = [dict(request.headers)["x-request-id"].rsplit("-", 1)[0] for request in engine.requests[1:]]
+    assert order == ["anna-1", "bert-1", "bert-2", "anna-2"]
 
 
 async def test_a_caller_is_its_key_wherever_it_calls_from(tmp_path: Path):
