@@ -4,12 +4,13 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from workslice_router.admission import Admission, Client, Lease, Ticket
+from workslice_router.admission import Admission, Lease
 from workslice_router.openai_errors import Reason, Refusal, Refused
 from workslice_router.request_body import RequestView
 from workslice_router.request_plan import Plan
 from workslice_router.routing_table import Pool, RoutingTable
 from workslice_router.splice import member, put_max_tokens, splice
+from workslice_router.waiting_room import Client, Ticket
 
 TOO_MANY_REQUESTS: Final = 429
 
