@@ -11,20 +11,13 @@ import pytest
 from demo.cluster_choice import ClusterChoice, cluster_choice
 from demo.cluster_client import Cluster
 from demo.example_manifests import NAMESPACE, SLICES, apply_examples, example_manifests
-from demo.installation import (
-    answering_endpoint,
-    cluster_tool,
-    demo_slices,
-    helm_install,
-    models_directory,
-    provide_images,
-    start_cluster,
-)
+from demo.installation import cluster_tool, demo_slices, models_directory, provide_images, start_cluster
 from demo.pool_state import ready_pools
 from demo.waiting import wait_until
 
+import brought_up_ahead
 from failure_report import failure_report
-from installed import MODEL, SPARE_NODE, Installation
+from installed import MODEL, SPARE_NODE, Installation, install
 from machine_access import acts_on_the_machine
 from scratch import Scratch
 from workslice_cluster.cluster_error import ClusterError
@@ -33,6 +26,8 @@ from workslice_cluster.cluster_error import ClusterError
 @pytest.fixture(scope="session")
 def cluster(request: pytest.FixtureRequest) -> Cluster:
     """The cluster that CLUSTER chooses: the embedded one by default."""
+    if ahead := request.config.stash.get(_AHEAD, None):
+        ahead.wait()
     try:
         found = start_cluster()
         models_directory(MODEL)
@@ -56,10 +51,7 @@ def installation(cluster: Cluster) -> Installation:
     built = provide_images(cluster)
     if (slices := demo_slices(cluster)) != SLICES:
         pytest.exit(f"the tests take the slices {' and '.join(SLICES)}; the nodes offer {' and '.join(slices)}", 1)
-    cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(Path(__file__).parents[1] / "crds"))
-    helm_install(cluster, built)
-    answering_endpoint(cluster)
-    return Installation(cluster, built)
+    return install(cluster, built)
 
 
 @pytest.fixture(scope="session")
@@ -119,6 +111,7 @@ def _scratch(installation: Installation, models_folder: Path, title: str) -> Ite
 
 _CLUSTER = pytest.StashKey[Cluster]()
 _REPORTS = pytest.StashKey[int]()
+_AHEAD = pytest.StashKey["subprocess.Popen[bytes]"]()
 MOST_REPORTS = 5  # one fault may fail every test; the first reports say what the others would
 
 
@@ -151,3 +144,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker("embedded")
             if item.get_closest_marker("embedded") and choice is not ClusterChoice.EMBEDDED:
                 item.add_marker(skip)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Bring up what these tests need while tests that need nothing run before them."""
+    needs = [item.path.parent == Path(__file__).parent for item in session.items]
+    begin_now = any(needs) and not needs[0] and not session.config.option.collectonly
+    if begin_now and cluster_choice() is ClusterChoice.EMBEDDED:
+        session.config.stash[_AHEAD] = brought_up_ahead.begin()
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Leave nothing running when the tests ended before they needed it."""
+    if ahead := session.config.stash.get(_AHEAD, None):
+        ahead.terminate()
+        ahead.wait()

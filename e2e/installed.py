@@ -5,8 +5,10 @@ from dataclasses import dataclass
 from functools import cache
 
 from demo.cluster_client import Cluster
-from demo.installation import Images, endpoint_url, openai_client
+from demo.installation import Images, answering_endpoint, endpoint_url, helm_install, openai_client, provide_images
 from openai import OpenAI
+
+from workslice_cluster.repository import repository
 
 MODEL = "tiny"
 """The model that the pools of the examples serve."""
@@ -34,6 +36,15 @@ class Installation:
     def client(self, api_key: str = "none") -> OpenAI:
         """Return an openai client that does not retry."""
         return _client(self.url, api_key)
+
+
+def install(cluster: Cluster, images: Images | None = None) -> Installation:
+    """CRDs by kubectl, then the chart; returns when operator and router are ready and the endpoint answers."""
+    built = images or provide_images(cluster)
+    cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(repository() / "crds"))
+    helm_install(cluster, built)
+    answering_endpoint(cluster)
+    return Installation(cluster, built)
 
 
 @cache

@@ -10,7 +10,7 @@ from demo.waiting import NotYet, wait_until
 
 from installed import Installation
 from long_streams import LongStreams
-from router_accounts import router_pods, wait_until_running
+from router_accounts import in_rotation, router_pods, wait_until_running
 from router_scale import scale_routers, wait_for_routers
 from scratch import Scratch
 from watched_stream import WatchedStream
@@ -27,7 +27,7 @@ SLOW = "200m"
 
 @pytest.fixture(scope="module")
 def pool(module_scratch: Scratch) -> Scratch:
-    """A pool of two slow replicas, and one that will find its slice when they have become one."""
+    """A pool of two slow replicas, and one that finds its slice, and starts beside a test, when they have become one."""
     module_scratch.profile(slice_profile="1g.10gb")
     module_scratch.pool("patient", model="drain-patient", replicas=2, drain={"timeout": f"{PATIENT_SECONDS}s"})
     module_scratch.wait_for("Ready", "True", "PoolReady", pool="patient", seconds=240)
@@ -50,6 +50,12 @@ def started(installation: Installation, scratch: Scratch, pool: str, count: int,
     return streams
 
 
+@pytest.fixture(scope="module")
+def long_streams(installation: Installation, pool: Scratch) -> LongStreams:
+    """A stream of more than a minute on each of the two replicas, which goes on from one test to the next."""
+    return started(installation, pool, "patient", 2, tokens=CONTEXT)
+
+
 def scale(scratch: Scratch, pool: str, replicas: int) -> None:
     scratch.cluster.kubectl("scale", "wspool", pool, "-n", scratch.namespace, f"--replicas={replicas}")
 
@@ -67,25 +73,29 @@ def asked_to_go(scratch: Scratch, pool: str) -> str:
 
 
 def test_a_replica_that_drains_is_called_back_when_it_is_wanted_again(
-    installation: Installation, pool: Scratch
+    installation: Installation, pool: Scratch, long_streams: LongStreams
 ) -> None:
     before = engines(pool, "patient")
-    streams = started(installation, pool, "patient", 2, tokens=2500)
     scale(pool, "patient", 1)
     assert asked_to_go(pool, "patient") in before
     pool.wait_for("Draining", "True", "WaitingForRouters", pool="patient")
     scale(pool, "patient", 2)
     pool.wait_for("Draining", "False", "NotDraining", pool="patient")
-    assert [answer.finish_reason for answer in streams.answers(PATIENT_SECONDS)] == ["length", "length"]
-    assert engines(pool, "patient") == before
     pool.wait_for_events("DrainCalledBack", pool="patient")
-    again = [ask(installation.client(), "drain-patient", "Back?", stream=False, max_tokens=1) for _ in range(4)]
-    assert {answer.replica for answer in again} == set(before), "both take requests again"
+    assert long_streams.running() == 2, "the answers were too short for this test: lower SLOW"
+    assert engines(pool, "patient") == before
+
+    def both_in_rotation() -> None:
+        if (found := in_rotation(installation.cluster, f"{pool.namespace}/patient")) != set(before):
+            raise NotYet(f"in rotation: {found}")
+
+    wait_until("both to take requests again", both_in_rotation, seconds=10, every=0.3)
 
 
-def test_streams_of_more_than_a_minute_survive_a_scale_down(installation: Installation, pool: Scratch) -> None:
+def test_streams_of_more_than_a_minute_survive_a_scale_down(
+    installation: Installation, pool: Scratch, long_streams: LongStreams
+) -> None:
     before = engines(pool, "patient")
-    streams = started(installation, pool, "patient", 2, tokens=CONTEXT)
     scale(pool, "patient", 1)
     victim = asked_to_go(pool, "patient")
     (kept,) = before.keys() - {victim}
@@ -93,10 +103,10 @@ def test_streams_of_more_than_a_minute_survive_a_scale_down(installation: Instal
         ask(installation.client(), "drain-patient", f"And {n}?", stream=n % 2 == 0, max_tokens=4) for n in range(6)
     ]
     assert {answer.replica for answer in while_it_drains} == {kept}, "nothing new goes to a replica that drains"
-    assert streams.running() == 2, "the answers were too short for this test: lower SLOW"
+    assert long_streams.running() == 2, "the answers were too short for this test: lower SLOW"
     assert engines(pool, "patient") == before, "nothing goes while a stream runs"
-    answers = streams.answers(PATIENT_SECONDS)
-    assert streams.complete(answers)
+    answers = long_streams.answers(PATIENT_SECONDS)
+    assert long_streams.complete(answers)
     assert {answer.replica for answer in answers} == set(before)
     assert min(answer.total for answer in answers) > MINUTE, "the answers were too short for this test: lower SLOW"
 
@@ -107,23 +117,6 @@ def test_streams_of_more_than_a_minute_survive_a_scale_down(installation: Instal
     wait_until("the replica that drained to go, and no other", one_left, seconds=30)
     pool.wait_for_events("DrainStarted", "ReplicaGone", pool="patient")
     assert "DrainTimedOut" not in pool.events("patient")
-
-
-def test_a_stream_that_outlives_the_drain_timeout_ends_in_an_error_and_not_in_silence(
-    installation: Installation, pool: Scratch
-) -> None:
-    pool.wait_for("Ready", "True", "PoolReady", pool="impatient", seconds=240)
-    pool.slow_down(SLOW, pool="impatient")
-    streams = started(installation, pool, "impatient", 1, tokens=CONTEXT)
-    began = time.monotonic()
-    scale(pool, "impatient", 0)
-    with pytest.raises(openai.APIError) as ended:
-        streams.answers(PATIENT_SECONDS)
-    # The drain, then what the pod itself has: preStop, --shutdown-timeout and the time to exit.
-    assert time.monotonic() - began < 2 * IMPATIENT_SECONDS + 5 + 20 + 15
-    assert not isinstance(ended.value, openai.APITimeoutError)
-    assert ended.value.message
-    pool.wait_for_events("DrainTimedOut", pool="impatient")
 
 
 def test_a_replica_waits_for_the_stream_of_a_router_that_is_on_its_way_out(
@@ -158,3 +151,20 @@ def test_a_replica_waits_for_the_stream_of_a_router_that_is_on_its_way_out(
     finally:
         scale_routers(cluster, 1)
     assert "DrainTimedOut" not in pool.events("patient")
+
+
+def test_a_stream_that_outlives_the_drain_timeout_ends_in_an_error_and_not_in_silence(
+    installation: Installation, pool: Scratch
+) -> None:
+    pool.wait_for("Ready", "True", "PoolReady", pool="impatient", seconds=240)
+    pool.slow_down(SLOW, pool="impatient")
+    streams = started(installation, pool, "impatient", 1, tokens=CONTEXT)
+    began = time.monotonic()
+    scale(pool, "impatient", 0)
+    with pytest.raises(openai.APIError) as ended:
+        streams.answers(PATIENT_SECONDS)
+    # The drain, then what the pod itself has: preStop, --shutdown-timeout and the time to exit.
+    assert time.monotonic() - began < 2 * IMPATIENT_SECONDS + 5 + 20 + 15
+    assert not isinstance(ended.value, openai.APITimeoutError)
+    assert ended.value.message
+    pool.wait_for_events("DrainTimedOut", pool="impatient")

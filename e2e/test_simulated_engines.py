@@ -13,8 +13,8 @@ from workslice_cluster import images
 
 MODEL = "simulated"
 REPLICAS = 2
-TOKENS = 6000
-"""A stream of about 15 seconds: the slice that is simulated needs 2.5 ms for a step of the tiny model."""
+TOKENS = 4000
+"""A stream of about 10 seconds: the slice that is simulated needs 2.5 ms for a step of the tiny model."""
 
 
 @pytest.fixture(scope="module")

@@ -62,14 +62,18 @@ def idle(module_scratch: Scratch) -> Scratch:
     return module_scratch
 
 
+@pytest.fixture(scope="module")
+def one_afterwards(installation: Installation, idle: Scratch) -> Iterator[None]:
+    """One operator again after the tests that have two."""
+    yield
+    scale_operators(installation.cluster, 1)
+
+
 @pytest.fixture
-def two(installation: Installation, idle: Scratch) -> Iterator[datetime]:
-    """Two operators, since the time that it returns; one again afterwards."""
+def two(installation: Installation, one_afterwards: None) -> Iterator[datetime]:
+    """Two operators, since the time that it returns."""
     scale_operators(installation.cluster, 2)
-    try:
-        yield datetime.now(UTC)
-    finally:
-        scale_operators(installation.cluster, 1)
+    yield datetime.now(UTC)
     wait_until_accounts_are_zero(installation.cluster)
 
 
@@ -131,6 +135,18 @@ def freeze_in_the_midst_of_its_work(idle: Scratch, leading: str, process: host_p
         asked.result()
 
 
+def test_a_rolling_update_hands_over_while_a_pool_changes_its_size(installation: Installation, idle: Scratch) -> None:
+    since = datetime.now(UTC)
+    first = leader(installation.cluster)
+    assert actor_of_next_change(idle) == first
+    installation.cluster.kubectl("rollout", "restart", DEPLOYMENT, "-n", SYSTEM)
+    second = wait_until("the new operator to act", lambda: acts_instead_of(first, idle), seconds=90, every=0.1)
+    wait_until_gone(installation.cluster, first)
+    assert actor_of_next_change(idle) == second
+    assert who_acted_in_turn(since) == [first, second]
+    assert list(operators(installation.cluster)) == [second]
+
+
 def test_the_other_acts_within_20_seconds_after_the_leader_was_killed(
     installation: Installation, idle: Scratch, two: datetime
 ) -> None:
@@ -180,18 +196,6 @@ def test_a_leader_that_is_told_to_go_hands_over_at_once(
     before, after = who_acted_in_turn(two)
     assert before == first
     assert after in operators(installation.cluster)
-
-
-def test_a_rolling_update_hands_over_while_a_pool_changes_its_size(installation: Installation, idle: Scratch) -> None:
-    since = datetime.now(UTC)
-    first = leader(installation.cluster)
-    assert actor_of_next_change(idle) == first
-    installation.cluster.kubectl("rollout", "restart", DEPLOYMENT, "-n", SYSTEM)
-    second = wait_until("the new operator to act", lambda: acts_instead_of(first, idle), seconds=90, every=0.1)
-    wait_until_gone(installation.cluster, first)
-    assert actor_of_next_change(idle) == second
-    assert who_acted_in_turn(since) == [first, second]
-    assert list(operators(installation.cluster)) == [second]
 
 
 def acts_instead_of(before: str, idle: Scratch) -> str:
