@@ -29,11 +29,14 @@ def of_pod(uid: str) -> list[Process]:
 
 
 def one_of_pod(uid: str, part: str) -> Process:
-    """The first process of a pod whose command line has this part, once it is there."""
+    """The first process of a pod whose command line has this part, once it is there.
+
+    The init of a container, whose command line has the whole of its child's, is left out.
+    """
 
     def look() -> Process:
         found = of_pod(uid)
-        named = [one for one in found if part in one.command]
+        named = [one for one in found if part in one.command and not one.command.startswith("tini ")]
         if not named:
             raise NotYet(f"processes: {[one.command[:60] for one in found]}")
         return named[0]

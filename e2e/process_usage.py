@@ -15,16 +15,19 @@ def held_by(process: Process) -> dict[str, int]:
         with contextlib.suppress(FileNotFoundError):  # closed meanwhile
             links.append(os.readlink(one))
     sockets = [link for link in links if link.startswith("socket:")]
-    return {"descriptors": len(links), "connections": len(sockets), "threads": _status(process, "Threads")}
+    return {"descriptors": len(links), "connections": len(sockets), "threads": _number(process, "status", "Threads")}
 
 
 def memory_of(process: Process) -> int:
-    """Resident memory in KiB. Raises OSError when it has ended."""
-    return _status(process, "VmRSS")
+    """Memory of its own in KiB, without the files that it maps. Raises OSError when it has ended.
+
+    Counted page by page: the sums that are cheaper to read may be wrong by some hundred KiB.
+    """
+    return _number(process, "smaps_rollup", "Pss_Anon")
 
 
-def _status(process: Process, field: str) -> int:
-    found = re.search(rf"^{field}:\s+(\d+)", (_folder(process) / "status").read_text(), re.MULTILINE)
+def _number(process: Process, file: str, field: str) -> int:
+    found = re.search(rf"^{field}:\s+(\d+)", (_folder(process) / file).read_text(), re.MULTILINE)
     if found is None:
         raise ProcessLookupError(f"process {process.pid} has ended")
     return int(found[1])

@@ -15,14 +15,16 @@ from demo.pool_state import condition
 from demo.waiting import NotYet, wait_until
 
 import host_processes
+import manifests
 from exposed_metrics import sample
-from installed import MODEL, Installation
+from installed import Installation
 from router_accounts import wait_until_accounts_are_zero
 from scratch import Scratch
 from workslice_api.names import OPERATOR_METRICS_PORT
 
 pytestmark = pytest.mark.soak  # minutes of waiting on purpose: `make soak`
 
+MODEL = "outage"
 ACTS_AGAIN_SECONDS = 20
 LEASE_SECONDS = 15
 """The operator acts for 10 s after it last renewed its Lease; another may take it after 15."""
@@ -36,6 +38,16 @@ def idle(module_scratch: Scratch) -> Scratch:
     module_scratch.pool()
     module_scratch.wait_for("SlicesGranted", "False", "NoFreeSlice")
     return module_scratch
+
+
+@pytest.fixture(scope="module", autouse=True)
+def answering(idle: Scratch) -> None:
+    """A pool that answers all through the outages."""
+    profile = f"{idle.namespace}-answering"
+    idle.cluster.apply([manifests.profile(profile, idle.engine_image, slice_profile="1g.10gb")])
+    idle.profiles.append(profile)
+    idle.pool("answering", profile=profile, model=MODEL)
+    idle.wait_for("Ready", "True", "PoolReady", pool="answering", seconds=240)
 
 
 @pytest.fixture(autouse=True)
@@ -122,8 +134,8 @@ def unable_to_renew(installation: Installation) -> Iterator[None]:
         installation.cluster.patch("role", "workslice-operator", SYSTEM, {"rules": rules})
 
 
-def questions(pools: Installation) -> Load:
-    return Load(pools.client(), MODEL, in_flight=2, most=2, max_tokens=32)
+def questions(installation: Installation) -> Load:
+    return Load(installation.client(), MODEL, in_flight=2, most=2, max_tokens=32)
 
 
 def answers_for(load: Load, seconds: float) -> None:
@@ -144,11 +156,11 @@ def answers_for(load: Load, seconds: float) -> None:
     ids=["the API server for a minute", "etcd", "the API server for three minutes"],
 )
 def test_requests_are_answered_during_an_outage_and_the_operator_acts_right_after_it(
-    pools: Installation, idle: Scratch, component: str, seconds: float
+    installation: Installation, idle: Scratch, component: str, seconds: float
 ) -> None:
-    pod = operator_pod(pools)
+    pod = operator_pod(installation)
     before = process_of(pod)
-    with questions(pools) as load:
+    with questions(installation) as load:
         with stopped(component):
             answers_for(load, seconds)
             assert not leads(pod), "its Lease has run out: another operator may act"
@@ -160,11 +172,11 @@ def test_requests_are_answered_during_an_outage_and_the_operator_acts_right_afte
 
 
 def test_an_operator_that_starts_during_an_outage_waits_for_the_api_and_then_acts(
-    pools: Installation, idle: Scratch
+    installation: Installation, idle: Scratch
 ) -> None:
-    pod = fresh_operator_pod(pools)
+    pod = fresh_operator_pod(installation)
     killed = process_of(pod)
-    with questions(pools) as load:
+    with questions(installation) as load:
         with stopped("kube-apiserver"):
             killed.signal(signal.SIGKILL)
 
@@ -184,18 +196,20 @@ def test_an_operator_that_starts_during_an_outage_waits_for_the_api_and_then_act
     assert process_of(pod) == started, "it waited and did not crash"
 
     def told() -> None:
-        (status,) = operator_pod(pools)["status"]["containerStatuses"]
+        (status,) = operator_pod(installation)["status"]["containerStatuses"]
         if status["restartCount"] != 1:
             raise NotYet(f"{status['restartCount']} restarts")
 
     wait_until("the kubelet to tell of the one restart", told, seconds=60)
 
 
-def test_an_operator_that_cannot_renew_its_lease_does_nothing_until_it_can(pools: Installation, idle: Scratch) -> None:
-    pod = operator_pod(pools)
+def test_an_operator_that_cannot_renew_its_lease_does_nothing_until_it_can(
+    installation: Installation, idle: Scratch
+) -> None:
+    pod = operator_pod(installation)
     before, size = process_of(pod), replicas(idle)
-    with questions(pools) as load:
-        with unable_to_renew(pools):
+    with questions(installation) as load:
+        with unable_to_renew(installation):
 
             def stopped_leading() -> None:
                 if leads(pod):

@@ -20,7 +20,7 @@ from watched_stream import WatchedStream
 pytestmark = pytest.mark.soak  # minutes of waiting on purpose: `make soak`
 
 MODEL = "crash"
-API_SERVER, ENGINE_CORE = "python /usr/local/bin/serve_on_cpu.py", "VLLM::EngineCore"
+API_SERVER, ENGINE_CORE = "serve_on_cpu.py", "VLLM::EngineCore"
 LAST_WORD = "EngineCore encountered an issue"
 LONG_ANSWER = 8000
 WORKERS = 3
