@@ -37,7 +37,7 @@ class Owner(Protocol):
     def cut(self, outcome: Outcome, reason: Refusal | None) -> None:
         """It failed after the client had seen a part; None when the engine's own error event was the last thing relayed."""
 
-    def complete(self, status: int, usage_text: bytes, *, ended_by_length: bool, events: int) -> None:
+    def complete(self, status: int, usage_text: bytes, ended_by_length: bool, events: int) -> None:
         """The answer is whole and relayed, but for its end; `usage_text` is where its usage is if it has one, and `events` is about
         how many a stream had.
         """
@@ -94,7 +94,7 @@ class Attempt:
         self._error_body: bytes | None = None
         self._unsent = b""
         self._tail = b""
-        self._silent_since = self._sent_at = data_path.loop.time()
+        self._silent_since = self._sent_at = 0.0
 
     # --- sending ----------------------------------------------------------------------------------------------------------
 
@@ -139,14 +139,18 @@ class Attempt:
         """Keep the head: vLLM sends 200 before it has even queued the request, so a head promises nothing."""
         self._silent_since = self._data_path.loop.time()
         self._status, self._headers = status, headers
-        kind = next((value for name, value in headers if name == b"content-type"), b"").lower()
+        kind = length = None
+        for name, value in headers:
+            if name == b"content-type" and kind is None:
+                kind = value
+            elif name == b"content-length" and length is None:
+                length = int(value)
         if status >= _FIRST_ERROR_STATUS:
             self._error_body = b""
-        elif kind.startswith(b"text/event-stream"):
+        elif kind is not None and kind.lower().startswith(b"text/event-stream"):
             self._stream = EventStream()
             return
-        length = next((value for name, value in headers if name == b"content-length"), None)
-        self._length = int(length) if length is not None else None
+        self._length = length
 
     def response_body(self, data: bytes) -> None:
         """Relay a piece, or keep it while it is open whether the client shall see it."""
@@ -254,10 +258,10 @@ class Attempt:
         self._over = True
         stream = self._stream
         if stream is None:
-            self._owner.complete(self._status, self._tail, ended_by_length=ended_by_length(self._tail), events=0)
+            self._owner.complete(self._status, self._tail, ended_by_length(self._tail), 0)
         else:
             cut = ended_by_length(stream.last_events)
-            self._owner.complete(self._status, stream.usage_event, ended_by_length=cut, events=stream.events)
+            self._owner.complete(self._status, stream.usage_event, cut, stream.events)
 
     def _fail(self, failure: Failure) -> None:
         self.abort()

@@ -186,9 +186,10 @@ class ClientConnection(asyncio.Protocol):
         """The response to the current request is written."""
         self._exchange = None
         self._last_answer_at = self._now()
+        reader = self._reader
         if not keep_alive:
             self.close_after_flush()
-        else:
+        elif reader.ready or self._held or reader.continue_due:
             self._answer_ready()
 
     # --- closing ----------------------------------------------------------------------------------------------------------

@@ -66,13 +66,19 @@ class Estimator:
 
     def prompt_tokens(self, model: str, view: RequestView) -> int:
         """Expected tokens of the (largest) prompt."""
-        known = self._models.get(model, self._unknown)
-        return math.ceil(view.prompt_size * known.ratio(view.kind).mean) + _certain(known, view)
+        return self.expected_and_placed(model, view)[0]
 
     def placed_prompt_tokens(self, model: str, view: RequestView) -> int:
         """The same with a margin for the spread of this kind: what a pool should have room for."""
+        return self.expected_and_placed(model, view)[1]
+
+    def expected_and_placed(self, model: str, view: RequestView) -> tuple[int, int]:
+        """Both of them."""
         known = self._models.get(model, self._unknown)
-        return math.ceil(view.prompt_size * known.ratio(view.kind).placed) + _certain(known, view)
+        ratio, size = known.ratio(view.kind), view.prompt_size
+        # What needs no ratio: tokens that the prompt spells out, and images by their learned mean.
+        certain = view.prompt_tokens + (math.ceil(view.media * known.media_tokens) if view.media else 0)
+        return math.ceil(size * ratio.mean) + certain, math.ceil(size * ratio.placed) + certain
 
     def ratio(self, model: str, kind: TextKind) -> float:
         """Tokens that the model's engines count for each one by the weights."""
@@ -110,16 +116,19 @@ class Estimator:
 
 
 def _teach(ratio: _Ratio, observed: float, weight: float) -> None:
-    rate = weight * max(_LEARNING_RATE, 1 / (ratio.lessons + 2))  # the first answers count more than the hundredth
-    error = observed / ratio.mean - 1
-    if ratio.lessons >= _UNSURE:
-        error = min(_LARGEST_SPREAD, max(-_LARGEST_SPREAD, error))  # one odd request is not to be learned from much
+    # Without min and max, which would cost more than the sums: this runs twice for every answer.
+    lessons, mean = ratio.lessons, ratio.mean
+    rate = 1 / (lessons + 2)  # the first answers count more than the hundredth
+    if rate < _LEARNING_RATE:
+        rate = _LEARNING_RATE
+    rate *= weight
+    error = observed / mean - 1
+    if lessons >= _UNSURE:
+        if error > _LARGEST_SPREAD:  # one odd request is not to be learned from much
+            error = _LARGEST_SPREAD
+        elif error < -_LARGEST_SPREAD:
+            error = -_LARGEST_SPREAD
         ratio.variance += rate * (error * error - ratio.variance)
-    ratio.mean *= 1 + rate * error
-    ratio.placed = ratio.mean * (1 + _MARGIN * math.sqrt(ratio.variance))
-    ratio.lessons += 1
-
-
-def _certain(known: _Model, view: RequestView) -> int:
-    """What needs no ratio: tokens that the prompt spells out, and images by their learned mean."""
-    return view.prompt_tokens + (math.ceil(view.media * known.media_tokens) if view.media else 0)
+    ratio.mean = mean = mean * (1 + rate * error)
+    ratio.placed = mean * (1 + _MARGIN * math.sqrt(ratio.variance))
+    ratio.lessons = lessons + 1

@@ -272,7 +272,7 @@ class Exchange:
         self._response.cut(last)
 
     @contained
-    def complete(self, status: int, usage_text: bytes, *, ended_by_length: bool, events: int) -> None:
+    def complete(self, status: int, usage_text: bytes, ended_by_length: bool, events: int) -> None:
         """The whole answer is relayed."""
         lease = self._lease
         assert lease is not None
@@ -381,7 +381,7 @@ class Exchange:
         if lease is not None:
             lease.settle(outcome)
         seconds = data_path.loop.time() - request.received_at
-        pool, class_name = (last.pool.key, last.class_name) if last is not None else ("", "")
+        pool, class_name = (last.pool.spec.key, last.class_name) if last is not None else ("", "")
         data_path.metrics.request_finished(self._path, pool, class_name, status, seconds)
         data_path.metrics.caller(request.caller, status)
         if failure or log_everything():

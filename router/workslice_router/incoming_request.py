@@ -54,11 +54,6 @@ class IncomingRequest:
         """The first header of this lower-case name."""
         return self._first.get(name)
 
-    @property
-    def seldom_sent(self) -> bool:
-        """Whether it has headers that most requests do not have, and that must be looked at."""
-        return not _SELDOM_SENT.isdisjoint(self._first)
-
     def repeats(self, name: bytes) -> bool:
         """Whether more than one header has this lower-case name."""
         return len(self._first) < len(self.headers) and sum(key == name for key, _ in self.headers) > 1
@@ -76,7 +71,8 @@ class IncomingRequest:
     @property
     def expects_continue(self) -> bool:
         """The client waits for `100 Continue` before it sends the body."""
-        return self.version == "1.1" and (self.header(b"expect") or b"").strip().lower() == b"100-continue"
+        expect = self._first.get(b"expect")
+        return expect is not None and self.version == "1.1" and expect.strip().lower() == b"100-continue"
 
     @property
     def declared_body_bytes(self) -> int | None:
@@ -96,16 +92,17 @@ def check_head(request: IncomingRequest, keys: ApiKeys, max_body_bytes: int, byt
     too_large = bytes_read > MAX_HEAD_BYTES and request.head_bytes > MAX_HEAD_BYTES
     if too_large or len(request.headers) > MAX_HEADERS:
         raise Refused(refusal(Reason.HEADERS_TOO_LARGE, limit=MAX_HEAD_BYTES))
-    seldom_sent = request.seldom_sent
+    first = request._first
+    seldom_sent = not _SELDOM_SENT.isdisjoint(first)
     if seldom_sent:
         _check_framing(request)
     request.endpoint = find_endpoint(request.method, request.target)
-    request.caller = keys.authenticate(request.header(b"authorization"))
+    request.caller = keys.authenticate(first.get(b"authorization"))
     if seldom_sent:
         _check_encoding_and_expectation(request)
-    if (request.declared_body_bytes or 0) > max_body_bytes:
+    if int(first.get(b"content-length") or 0) > max_body_bytes:
         raise Refused(refusal(Reason.BODY_TOO_LARGE, limit=max_body_bytes))
-    if request.repeats(b"host") or (request.version == "1.1" and request.header(b"host") is None):
+    if request.repeats(b"host") or (request.version == "1.1" and b"host" not in first):
         raise Refused(refusal(Reason.MALFORMED_REQUEST, detail="a request has one Host header"))
 
 

@@ -179,8 +179,9 @@ class _Histogram:
             if len(self.values) >= _MOST_SERIES:
                 labels = ("other",) * len(labels)
             entry = self.values.setdefault(labels, ([0] * (len(SECONDS) + 1), [0.0]))
-        entry[0][bisect_left(SECONDS, seconds)] += 1
-        entry[1][0] += seconds
+        counts, total = entry
+        counts[bisect_left(SECONDS, seconds)] += 1
+        total[0] += seconds
 
 
 class Metrics:

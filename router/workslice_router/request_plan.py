@@ -11,9 +11,9 @@ from workslice_router.request_body import RequestView
 from workslice_router.routing_table import ClassRoutes, ModelRoutes, Pool, RoutingTable
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: see RequestView
 class Plan:
-    """Good for every attempt of a request."""
+    """Good for every attempt of a request. Nobody changes it: a request that needs another one gets a new one."""
 
     routes: ModelRoutes
     chosen: ClassRoutes
@@ -61,30 +61,28 @@ def plan_request(
         requested_class = suffix if requested_class is None else requested_class
     model = routes.classes[0].pools[0].spec.model
     bounded = view.max_tokens is not None
-    prompt = estimator.placed_prompt_tokens(model, view)
-    limit = view.max_tokens
+    expected_prompt, prompt = estimator.expected_and_placed(model, view)
+    answers, limit = estimator.answers, view.max_tokens
     if limit is None:
-        limit = min(estimator.answers.longest(model), _room_for_answer(routes, prompt))
-
-    def answer_in(class_name: str) -> int:
-        return min(limit, math.ceil(estimator.answers.expected(model, class_name)))
+        limit = min(answers.longest(model), _room_for_answer(routes, prompt))
 
     def total_in(class_name: str) -> int:
-        return prompt + (answer_in(class_name) if bounded else limit)
+        return prompt + (min(limit, math.ceil(answers.expected(model, class_name))) if bounded else limit)
 
-    prompts = estimator.prompt_tokens(model, view) * view.prompts
+    prompts = expected_prompt * view.prompts
     least = view.prompt_least + view.prompt_tokens + (1 if view.max_tokens is None else view.max_tokens)
     chosen = classify(routes, total_in, prompt, prompt + limit, least, requested_class)
+    answer = min(limit, math.ceil(answers.expected(model, chosen.name)))
     return Plan(
         routes=routes,
         chosen=chosen,
         generation=table.generation,
         requested_class=requested_class,
         prompt_tokens=prompt,
-        total=total_in(chosen.name),
+        total=prompt + (answer if bounded else limit),
         room=prompt + limit,
         least_tokens=least,
-        work=prompts + answer_in(chosen.name) * view.choices,
+        work=prompts + answer * view.choices,
         prompt_work=prompts,
         bounded=bounded,
         arrived=now,

@@ -78,7 +78,7 @@ _EMPTY: Final = TextSize(0.0, 0, TextKind.PROSE)
 
 def text_size(texts: Sequence[str]) -> TextSize:
     """Size of the texts together."""
-    length = sum(map(len, texts))
+    length = len(texts[0]) if len(texts) == 1 else sum(map(len, texts))
     if length <= _SAMPLED:
         return _size("".join(texts)) if length else _EMPTY
     step = (length - _PIECE) / (_PIECES - 1)

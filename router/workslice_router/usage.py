@@ -7,6 +7,10 @@ from typing import Final, NamedTuple
 _PROMPT: Final = re.compile(rb'"prompt_tokens"\s*:\s*(\d{1,10})')
 _LENGTH: Final = re.compile(rb'"finish_reason"\s*:\s*"length"')
 _ABORT: Final = re.compile(rb'"finish_reason"\s*:\s*"abort"')
+# As vLLM writes it; anything else is found by the two others.
+_USUAL: Final = re.compile(
+    rb'"usage"\s*:\s*\{\s*"prompt_tokens"\s*:\s*(\d{1,10})\s*,\s*"total_tokens"\s*:\s*\d{1,10}\s*,\s*"completion_tokens"\s*:\s*(\d{1,10})'
+)
 _COMPLETION: Final = re.compile(rb'"completion_tokens"\s*:\s*(\d{1,10})')
 
 
@@ -20,7 +24,12 @@ class Usage(NamedTuple):
 def find_usage(data: bytes) -> Usage | None:
     """The last `usage` in a JSON body, in its tail, or in the last events of a stream."""
     at = data.rfind(b'"usage"')
-    prompt = _PROMPT.search(data, at) if at >= 0 else None
+    if at < 0:
+        return None
+    usual = _USUAL.match(data, at)
+    if usual is not None:
+        return Usage(int(usual[1]), int(usual[2]))
+    prompt = _PROMPT.search(data, at)
     if prompt is None:
         return None
     completion = _COMPLETION.search(data, at)
