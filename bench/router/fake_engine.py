@@ -1,6 +1,7 @@
 """A vLLM whose answers cost next to nothing: prebuilt bytes, so that what a bench measures is the router.
 
 `"seed": N` in a request asks for a stream with N milliseconds between its tokens; without it a stream comes in one burst.
+GET is answered as by an engine that is well.
 """
 
 import argparse
@@ -16,6 +17,7 @@ import uvloop
 BASE = {"id": "chatcmpl-0123456789abcdef", "created": 1700000000, "model": "tiny"}
 SEED = re.compile(rb'"seed": ?(\d+)')
 TOKENS = re.compile(rb'"max_tokens": ?(\d+)')
+STREAM = re.compile(rb'"stream": ?true')
 
 
 def event(delta: dict[str, str]) -> bytes:
@@ -34,6 +36,8 @@ def answer() -> bytes:
 
 
 ANSWER = answer()
+MODELS = b'{"object":"list","data":[{"id":"tiny","object":"model"}]}'
+WELL = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b" % (len(MODELS), MODELS)
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n\r\n"
 FIRST, TOKEN = event({"role": "assistant", "content": ""}), event({"content": " hello"})
 END = b"e\r\ndata: [DONE]\n\n\r\n0\r\n\r\n"
@@ -44,17 +48,22 @@ class Engine(asyncio.Protocol):
         self.transport = cast(asyncio.Transport, transport)
         transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.parser: Any = httptools.HttpRequestParser(self)
-        self.body = b""
+        self.body: list[bytes] = []
 
     def data_received(self, data: bytes) -> None:
         self.parser.feed_data(data)
 
     def on_body(self, data: bytes) -> None:
-        self.body += data
+        self.body.append(data)
 
     def on_message_complete(self) -> None:
-        body, self.body = self.body, b""
-        if b'"stream": true' not in body:
+        if self.parser.get_method() == b"GET":
+            self.transport.write(WELL)
+            return
+        parts, self.body = self.body, []
+        body = b"".join(parts)
+        body = body[:1024] + body[-1024:]  # what asks for a stream stands at one of the ends
+        if not STREAM.search(body):
             self.transport.write(ANSWER)
             return
         tokens, pause = int((TOKENS.search(body) or [b"", b"16"])[1]), SEED.search(body)
@@ -75,12 +84,13 @@ class Engine(asyncio.Protocol):
             self.later(pause, tokens - 1)
 
 
-async def main(port: int) -> None:
-    server = await asyncio.get_running_loop().create_server(Engine, "127.0.0.1", port, backlog=1024)
-    await server.serve_forever()
+async def main(ports: list[int]) -> None:
+    loop = asyncio.get_running_loop()
+    servers = [await loop.create_server(Engine, "127.0.0.1", port, backlog=2048) for port in ports]
+    await asyncio.gather(*(server.serve_forever() for server in servers))
 
 
 if __name__ == "__main__":
     arguments = argparse.ArgumentParser()
-    arguments.add_argument("--port", type=int, required=True)
-    uvloop.run(main(arguments.parse_args().port))
+    arguments.add_argument("--ports", type=int, nargs="+", required=True)
+    uvloop.run(main(arguments.parse_args().ports))

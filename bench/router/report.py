@@ -1,0 +1,131 @@
+"""The table of a run, and which targets it missed."""
+
+import datetime
+import platform
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from statistics import median
+from typing import Any
+
+from endurance import REQUESTS, WINDOWS, Endurance
+from loads import LOADS, Load
+from memory import OPEN_STREAMS, STOPPED_SECONDS
+from routers import NGINX, RUST, WORKSLICE
+
+MOST_MB, MOST_STOPPED_MB = 40.0, 2.0
+MOST_CPU_GROWTH, MOST_MEMORY_GROWTH_MB = 0.05, 1.0
+"""Over a whole run: less than the windows differ by chance."""
+ENGINE = "engine"
+"""The engines without a router."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One load: medians over the rounds, by router."""
+
+    load: str
+    per: str
+    cpu_us: dict[str, float]
+    first_byte_ms: dict[str, float]
+    spread: dict[str, float]
+    """Of the CPU time: largest less smallest round, in parts of the median."""
+
+
+def row(load: Load, runs: dict[str, list[dict[str, float]]]) -> Row:
+    cpu = {name: [one["cpu_us"] for one in rounds] for name, rounds in runs.items() if name != ENGINE}
+    return Row(
+        load.name,
+        load.per.removesuffix("s"),
+        {name: median(values) for name, values in cpu.items()},
+        {name: median(one["first_median_ms"] for one in rounds) for name, rounds in runs.items()},
+        {name: (max(values) - min(values)) / median(values) for name, values in cpu.items()},
+    )
+
+
+def checks(
+    rows: list[Row], open_mb: dict[str, float], stopped_mb: dict[str, float], endurance: Endurance
+) -> list[tuple[str, float, float]]:
+    """Every target: what it says, the figure and the most that it may be."""
+    found: list[tuple[str, float, float]] = []
+    for load, one in zip(LOADS, rows, strict=True):
+        ours = one.cpu_us[WORKSLICE]
+        if load.times_nginx is not None:
+            found.append((f"{load.name}: CPU / nginx's", ours / one.cpu_us[NGINX], load.times_nginx))
+        if load.times_rust is not None:
+            found.append((f"{load.name}: CPU / {RUST}'s", ours / one.cpu_us[RUST], load.times_rust))
+        if load.most_us is not None:
+            found.append((f"{load.name}: CPU, us", ours, load.most_us))
+        if load.added_first_byte_ms is not None:
+            added = one.first_byte_ms[WORKSLICE] - one.first_byte_ms[ENGINE]
+            found.append((f"{load.name}: added to the first byte, ms", added, load.added_first_byte_ms))
+    return [
+        *found,
+        (f"memory with {OPEN_STREAMS:,} open streams, MB", open_mb[WORKSLICE], MOST_MB),
+        (f"memory for a reader stopped {STOPPED_SECONDS:g} s, MB", stopped_mb[WORKSLICE], MOST_STOPPED_MB),
+        (f"growth of CPU / nginx's over {REQUESTS:,} requests", endurance.cpu_growth, MOST_CPU_GROWTH),
+        (f"growth of memory over {REQUESTS:,} requests, MB", endurance.memory_growth, MOST_MEMORY_GROWTH_MB),
+    ]
+
+
+def show(rows: list[Row], open_mb: dict[str, float], stopped_mb: dict[str, float], endurance: Endurance) -> list[str]:
+    """Print everything; returns a sentence for each missed target."""
+    print(
+        f"\n{'CPU in us':34} {'per':8}"
+        + "".join(f"{name:>13}" for name in open_mb)
+        + f"{'/ nginx':>9}{'/ ' + RUST:>15}"
+    )
+    for one in rows:
+        ours = one.cpu_us[WORKSLICE]
+        print(
+            f"{one.load:34} {one.per:8}"
+            + "".join(f"{one.cpu_us[name]:13.2f}" for name in open_mb)
+            + f"{ours / one.cpu_us[NGINX]:9.2f}{ours / one.cpu_us[RUST]:15.2f}"
+        )
+    print(f"\n{'first byte, median ms':43}" + "".join(f"{name:>13}" for name in (*open_mb, ENGINE)))
+    for one in rows:
+        print(f"{one.load:43}" + "".join(f"{one.first_byte_ms[name]:13.2f}" for name in (*open_mb, ENGINE)))
+    print(f"\n{'memory, MB':43}" + "".join(f"{name:>13}" for name in open_mb))
+    print(f"{f'{OPEN_STREAMS:,} open streams':43}" + "".join(f"{value:13.1f}" for value in open_mb.values()))
+    print(f"{'added for a reader that stops':43}" + "".join(f"{value:13.1f}" for value in stopped_mb.values()))
+    print(
+        f"\n{REQUESTS:,} requests in {WINDOWS} windows: CPU {endurance.cpu_us[0]:.1f} us at first, {endurance.cpu_us[-1]:.1f} at last; "
+        f"memory {endurance.memory_mb[0]:.1f} and {endurance.memory_mb[-1]:.1f} MB\n"
+    )
+    missed = []
+    for what, figure, most in checks(rows, open_mb, stopped_mb, endurance):
+        print(f"{'ok    ' if figure <= most else 'MISSED'} {what}: {figure:.3g} (at most {most:g})")
+        if figure > most:
+            missed.append(f"{what}: {figure:.3g}, target at most {most:g}")
+    return missed
+
+
+def document(
+    rows: list[Row],
+    open_mb: dict[str, float],
+    stopped_mb: dict[str, float],
+    endurance: Endurance,
+    versions: dict[str, str],
+) -> dict[str, Any]:
+    """The same for machines."""
+    return {
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "versions": {
+            "python": platform.python_version(),
+            "uvloop": version("uvloop"),
+            "httptools": version("httptools"),
+            **versions,
+        },
+        "loads": [asdict(one) for one in rows],
+        "open_streams_mb": open_mb,
+        "stopped_reader_mb": stopped_mb,
+        "endurance": {
+            **asdict(endurance),
+            "requests": REQUESTS,
+            "cpu_growth": endurance.cpu_growth,
+            "memory_growth": endurance.memory_growth,
+        },
+        "targets": [
+            {"target": what, "figure": figure, "at_most": most, "met": figure <= most}
+            for what, figure, most in checks(rows, open_mb, stopped_mb, endurance)
+        ],
+    }
