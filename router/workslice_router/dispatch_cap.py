@@ -20,7 +20,7 @@ def dispatch_cap(
     most: int, mean_tokens: float, kv_tokens: int | None, level: ServiceLevel | None, pace: EnginePace | None
 ) -> int:
     """The cap of a replica that may run `most`, with requests of `mean_tokens` (prompt and answer, 0 while unknown); None is unknown."""
-    if mean_tokens <= 0:
+    if mean_tokens < 1:  # unknown
         return most
     cap = most
     if kv_tokens is not None:
