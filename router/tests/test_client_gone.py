@@ -19,9 +19,10 @@ async def never(request: EngineRequest, wire: Wire) -> None:
     """Takes the request and says nothing."""
 
 
-async def test_a_client_that_leaves_while_it_waits_for_the_answer_frees_the_engine_at_once():
+@pytest.mark.parametrize("streams", [False, True])
+async def test_a_client_that_leaves_while_it_waits_for_the_answer_frees_the_engine_at_once(streams: bool):
     async with scripted_engine(never) as engine, running_router(engine) as router, router.client() as client:
-        await client.send(post(chat()))
+        await client.send(post(chat(stream=streams)))
         await until(lambda: engine.requests)
         client.leave()
         async with asyncio.timeout(1):
@@ -50,15 +51,32 @@ async def test_a_client_that_leaves_in_the_middle_of_a_stream_frees_the_engine_a
             await engine.requests[0].gone.wait()
 
 
-async def test_a_client_that_leaves_the_queue_never_reaches_an_engine():
+@pytest.mark.parametrize("streams", [False, True])
+async def test_a_client_that_leaves_in_the_middle_of_an_answer_that_is_no_stream_frees_the_engine_at_once(
+    streams: bool,
+):
+    async def behaviour(request: EngineRequest, wire: Wire) -> None:
+        wire.write(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 500\r\n\r\n{")
+
+    async with scripted_engine(behaviour) as engine, running_router(engine) as router, router.client() as client:
+        await client.send(post(chat(stream=streams)))
+        await client.head()
+        client.leave()
+        async with asyncio.timeout(1):
+            await engine.requests[0].gone.wait()
+
+
+@pytest.mark.parametrize("streams", [False, True])
+async def test_a_client_that_leaves_the_queue_never_reaches_an_engine(streams: bool):
     async with scripted_engine(never) as engine, running_router(engine, spec=pool(max_concurrent=1)) as router:
         async with router.client() as running, router.client() as waiting:
             await running.send(post(chat()))
             await until(lambda: engine.requests)
-            await waiting.send(post(chat()))
+            await waiting.send(post(chat(stream=streams)))
             await until(lambda: router.admission.waiting == 1)
             waiting.leave()
-            await until(lambda: router.admission.waiting == 0)
+            async with asyncio.timeout(1):
+                await until(lambda: router.admission.waiting == 0)
             assert router.admission.queued_bytes == 0
             running.leave()
         await until(router.at_rest)

@@ -177,6 +177,24 @@ async def test_models_that_fall_back_to_each_other_end_with_429():
     assert "x-workslice-degraded" not in answer.headers
 
 
+async def test_who_waits_for_the_fallback_in_vain_is_not_sent_on_to_its_own_fallback():
+    busy = Engine()
+    async with (
+        scripted_engine(busy) as large,
+        scripted_engine(busy) as spare,
+        scripted_engine() as free,
+        running_router(large, spec=replace(LONG, fallback_model="other")) as router,
+    ):
+        add(router, replace(OTHER, fallback_model="third", queue_depth=5, queue_wait=0.2), spare)
+        add(router, replace(OTHER, key="default/third", model="third", aliases=(), class_name="third"), free)
+        occupied = [await full(router, large, BIG), await full(router, spare, chat(model="other"))]
+        answer = await router.ask(BIG)
+        busy.go_on.set()
+        await asyncio.gather(*occupied)
+    assert (answer.status, answer.headers["x-workslice-reason"]) == (429, "queue_timeout")
+    assert not free.requests
+
+
 @pytest.mark.parametrize(
     ("fallback", "spec"),
     [
