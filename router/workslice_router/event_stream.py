@@ -145,7 +145,7 @@ class EventStream:
         elif not self.started and ended_by_abort(data):
             self.aborted = True
         else:
-            self.started = self.started or _ONLY_A_ROLE.search(data) is None
+            self.started = self.started or b'"role"' not in data or _ONLY_A_ROLE.search(data) is None
             if b'"prompt_tokens"' in data:
                 self.usage_event = data
 
