@@ -238,6 +238,7 @@ async def test_who_has_waited_in_vain_gets_the_fallback_if_it_is_free_at_once():
         busy.go_on.set()
         await asyncio.gather(occupied, occupied_too)
     assert (first.status, first.headers["x-workslice-degraded"]) == (200, "model=other")
+    assert int(first.headers["x-workslice-queue-ms"]) >= 190
     assert (second.status, second.headers["x-workslice-reason"]) == (429, "queue_timeout")
 
 

@@ -119,6 +119,8 @@ class Exchange:
         if found is None:
             return False
         lesser, self._plan, got = found
+        if isinstance(got, Lease) and cause.reason is Reason.QUEUE_TIMEOUT:
+            got.queued_seconds = self._data_path.loop.time() - self._request.received_at
         self._degraded, self._view, self._body = lesser.says, lesser.view, lesser.body
         self._data_path.metrics.degraded(lesser.pool, lesser.step)
         self._placed(got)
