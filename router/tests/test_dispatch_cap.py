@@ -1,6 +1,6 @@
 """How many requests a replica gets at once."""
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from workslice_router.dispatch_cap import dispatch_cap, mean_tokens
@@ -32,6 +32,7 @@ def test_the_pace_of_answers_allows_so_many_beside_each_other() -> None:
     st.none() | st.builds(ServiceLevel, st.floats(0.001, 100), st.floats(0.001, 10)),
     st.none() | st.builds(EnginePace, st.floats(1, 1e6), st.just(512), st.just(4)),
 )
+@example(most=1, mean=1e-309, kv_tokens=1, level=None, pace=None)
 def test_it_is_at_least_one_and_never_above_the_most(
     most: int, mean: float, kv_tokens: int | None, level: ServiceLevel | None, pace: EnginePace | None
 ) -> None:
