@@ -183,7 +183,8 @@ class Admission:
         takes no more, only pools of the same class are asked further, so that no class fills the queues of another.
         """
         hopeful = [pool for pool in order if has_hope(pool, excluded)]
-        hopeful.sort(key=lambda pool: not has_live_replica(pool, excluded))
+        if len(hopeful) > 1:
+            hopeful.sort(key=lambda pool: not has_live_replica(pool, excluded))
         first_refusal = None
         for pool in hopeful:
             if first_refusal is None or pool.spec.class_name == plan.chosen.name:
