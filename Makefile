@@ -11,6 +11,9 @@ PYTHON ?= python3.11
 BIN := .venv/bin
 UV_VERSION := 0.13.9
 GOLDEN ?=
+CHAOS_SECONDS ?= 600
+# Empty: another storm each time; its number is printed.
+CHAOS_SEED ?=
 # The cluster of demo and end-to-end tests: embedded, kubeconfig (the one that KUBECONFIG names) or kind.
 export CLUSTER ?= embedded
 # Further words for helm in `make manifests`, such as HELM='--set router.replicas=2'.
@@ -39,6 +42,10 @@ test: lint verify prepare ## Everything: lint, types, generated files, unit, cha
 
 soak: prepare ## The end-to-end tests that wait for minutes on purpose: crashed engines, API outages, cordoned nodes
 	$(BIN)/pytest -v --durations=15 -m soak e2e
+
+.PHONY: chaos
+chaos: setup ## Ten minutes of random faults against real routers and simulated engines (CHAOS_SECONDS, CHAOS_SEED)
+	CHAOS_SECONDS=$(CHAOS_SECONDS) CHAOS_SEED=$(CHAOS_SEED) $(BIN)/pytest -v -s e2e/test_chaos.py
 
 .PHONY: prepare
 prepare: setup

@@ -6,6 +6,7 @@ from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the demo installs Workslice; tests use the same code
+sys.path.insert(1, str(Path(__file__).resolve().parents[1] / "router" / "tests"))  # the scripted Kubernetes API
 
 import pytest
 from demo.cluster_choice import ClusterChoice, cluster_choice

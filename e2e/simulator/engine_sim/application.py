@@ -26,6 +26,7 @@ from engine_sim.errors import EngineError
 from engine_sim.faults import Faults
 from engine_sim.generation import Generation, check_model, read
 from engine_sim.http_metrics import CountRequests
+from engine_sim.journal import Journal
 from engine_sim.prompts import conversation
 from engine_sim.requests import DetokenizeRequest, TokenizeRequest
 from engine_sim.settings import Settings
@@ -114,6 +115,8 @@ def application(engine: Engine, settings: Settings) -> ASGIApp:
         layers.insert(0, Middleware(_Authenticate, keys=settings.api_keys))
     if settings.tracks_load:
         layers.append(Middleware(_TrackLoad, generation=generation))
+    if settings.journal is not None:
+        layers.insert(0, Middleware(Journal, path=settings.journal))
     handlers = {EngineError: engine_error, HTTPException: _framework_error, Exception: _unexpected_error}
     return _NotRaising(Starlette(routes=routes, middleware=layers, exception_handlers=handlers))
 

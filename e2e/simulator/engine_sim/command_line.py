@@ -113,6 +113,7 @@ def read(arguments: Sequence[str], environment: dict[str, str]) -> Settings:
         mean_answer=given.sim_mean_answer,
         faults=given.sim_faults,
         fault_route=given.sim_fault_route,
+        journal=given.sim_journal,
     )
 
 
@@ -163,6 +164,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     own.add_argument("--sim-faults", type=_faults, default=Faults(), help="what goes wrong, as JSON; see faults.py")
     own.add_argument("--sim-fault-route", action="store_true", help="let PUT /simulator/faults set faults")
+    own.add_argument("--sim-journal", type=Path, metavar="FILE", help="add a line for each POST that comes or goes")
     return parser
 
 

@@ -1,6 +1,7 @@
 """What an engine is told on its command line."""
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from engine_sim.faults import Faults
 from engine_sim.scheduler import Limits
@@ -46,3 +47,5 @@ class Settings:
     faults: Faults = field(default_factory=Faults)
     fault_route: bool = False
     """Whether /simulator/faults is there."""
+    journal: Path | None = None
+    """Where to note which requests come and go."""
