@@ -10,6 +10,7 @@ from routed_pools import LONG, SHORT, Bench, replicas, view
 
 from workslice_router.admission import Lease
 from workslice_router.ejection import Outcome
+from workslice_router.engine_failure import RETRYABLE
 from workslice_router.openai_errors import Refusal, Refused
 from workslice_router.replica_load import ServiceLevel
 from workslice_router.routing_table import RoutingTable
@@ -54,6 +55,16 @@ class Request:
         assert not self.left, "told after it had left"
         assert not self.granted_leases, "granted twice"
         assert not self.refusals, "granted after a refusal"
+        spec = lease.replica.spec
+        assert lease.replica.listed, "granted a replica that is gone"
+        assert spec.ready, "granted a replica that is not ready"
+        assert not spec.draining, "granted a replica that drains"
+        others = any(
+            one.spec.ready and not one.spec.draining for one in lease.pool.replicas if one.uid not in self.excluded
+        )
+        assert spec.uid not in self.excluded or not (others and self.ticket is None), (
+            "granted what has failed it already"
+        )
         self.ticket = None
         self.lease = lease
         self.granted_leases.append(lease)
@@ -116,6 +127,26 @@ class Admitting(RuleBasedStateMachine):
     def end(self, request: Request, outcome: Outcome) -> None:
         if request.lease is not None:
             request.lease.settle(outcome)
+
+    @rule(target=requests, request=consumes(requests), outcome=st.sampled_from(sorted(RETRYABLE, key=str)))
+    def fail_and_try_again(self, request: Request, outcome: Outcome) -> Request:
+        """As an exchange does: the place is given back first, then another replica is asked for."""
+        lease = request.lease
+        if lease is None or not lease.open:
+            return request
+        again = Request(self.bench, request.excluded | {lease.replica.uid})
+        lease.settle(outcome)
+        self.all.append(again)
+        again.submit(max_tokens=lease.plan.work)
+        return again
+
+    @rule(key=KEYS, uid=st.sampled_from(["a", "b", "c"]), hangs=st.booleans())
+    def ask_whether_it_lives(self, key: str, uid: str, hangs: bool) -> None:
+        pool = self.bench.table.pools.get(key)
+        for replica in pool.replicas if pool is not None else ():
+            if replica.uid == f"{key}/{uid}" and pool is not None:
+                change = self.bench.admission.hold_back if hangs else self.bench.admission.well_again
+                change(pool, replica)
 
     @rule(request=requests)
     def answer(self, request: Request) -> None:
