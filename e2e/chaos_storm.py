@@ -14,6 +14,7 @@ from chaos_callers import Callers
 from chaos_plan import POOLS, REPLICAS, EngineFault, Fault, Plan, Pool, RouterFault
 from chaos_pods import Pod, Pods
 from chaos_routers import Router, Routers, replicas_in
+from cpu_starvation import Starvation
 
 _LOOK_SECONDS: Final = 0.1
 HEALED_SECONDS: Final = 25.0
@@ -49,6 +50,8 @@ class Record:
     farewells: list[Farewell] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)
     """What went wrong with the storm itself: a healed replica that is not used again, for instance."""
+    starvation: Callable[[str, float, float], float] = lambda victim, since, until: 0.0
+    """For how long an engine or a router got no CPU between two times."""
     lag: float = 0.0
     """The longest time for which the storm itself stood still: nothing in it is known more exactly."""
 
@@ -85,7 +88,9 @@ class Storm:
     async def run(self) -> None:
         """The storm; returns when everything is healed and everybody has an answer."""
         began = monotonic()
-        lag = asyncio.create_task(self._measure_lag())
+        starvation = Starvation(self._processes)
+        self.record.starvation = starvation.seconds
+        watches = [asyncio.create_task(self._measure_lag()), asyncio.create_task(starvation.watch())]
         end = began + self._plan.seconds
         async with asyncio.TaskGroup() as group:
             for ask in self._plan.asks:
@@ -93,7 +98,9 @@ class Storm:
             for pool in POOLS:
                 group.create_task(self._break_engines(pool, self._plan.engine_faults[pool.name], end))
             group.create_task(self._end_routers(end))
-        lag.cancel()
+        starvation.look()
+        for watch in watches:
+            watch.cancel()
 
     async def until_at_rest(self, at_start: list[dict[str, int]]) -> list[str]:
         """Wait until every account of every router is zero and no router holds more than at its start; returns what is left in the end."""
@@ -114,6 +121,11 @@ class Storm:
             if any(now[name] > before[name] for name in now):
                 found.append(f"{router.name} holds {now} instead of {before}")
         return found
+
+    def _processes(self) -> dict[str, int]:
+        named = [(pod.uid, pod.process) for pod in self.pods.all]
+        named += [(router.name, router.process) for router in self.routers.all]
+        return {name: process.pid for name, process in named if process is not None and process.returncode is None}
 
     async def _ask(self, began: float, at: float, asking: Coroutine[Any, Any, None]) -> None:
         await asyncio.sleep(max(0.0, began + at - monotonic()))

@@ -44,10 +44,11 @@ def broken_promises(
             retries[line["requestId"]] = line.get("retries", 0)
     for tried in tries:
         found += [f"{promise}: {tried}" for promise in _of_answer(tried, by_victim, retries.get(tried.id, 0))]
-        found += _of_departure(tried, arrived[tried.id], by_victim, record.lag)
+        found += _of_departure(tried, arrived[tried.id], by_victim, record)
     for farewell in record.farewells:
         for arrival in (one for several in arrived.values() for one in several if one.replica == farewell.replica):
-            if arrival.at > farewell.known + _KNOWN_SECONDS + record.lag:
+            starved = record.starvation(farewell.replica, farewell.known, arrival.at)
+            if arrival.at > farewell.known + _KNOWN_SECONDS + record.lag + starved:
                 late = arrival.at - farewell.known
                 found.append(
                     f"{arrival.request} came to {arrival.replica} {late:.2f} s after all routers knew that it goes"
@@ -101,15 +102,18 @@ def _of_departure(tried: Try, arrivals: list[Arrival], troubles: dict[str, list[
     killed = [one for one in troubles[tried.router] if one.fault is RouterFault.KILL and _meets(one, tried)]
     if tried.end is not End.LEFT and not killed:
         return
-    gone = tried.ended + ABORT_SECONDS + lag
     for arrival in arrivals:
+        if arrival.left is None:
+            continue
+        starved = sum(record.starvation(name, tried.ended, arrival.left) for name in (tried.router, arrival.replica))
+        gone = tried.ended + ABORT_SECONDS + record.lag + starved
         stopped = any(
             one.fault is Fault.STOP and one.since <= gone and tried.ended - ABORT_SECONDS <= one.until
             for one in troubles[arrival.replica]
         )
-        if arrival.left is not None and arrival.left > gone and not stopped:
+        if arrival.left > gone and not stopped:
             late, came = arrival.left - tried.ended, arrival.at - tried.ended
-            yield f"{arrival.request} came to {arrival.replica} at {came:+.2f} s and ended there {late:.2f} s after its client had gone"
+            yield f"{arrival.request} came to {arrival.replica} at {came:+.2f} s and ended there {late:.2f} s after its client had gone ({starved:.2f} s of it without a CPU)"
 
 
 def _struck(tried: Try, troubles: dict[str, list[Trouble]], *faults: Fault, begun_before: bool = False) -> bool:

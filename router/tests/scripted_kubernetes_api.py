@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import itertools
 import json
 from collections import defaultdict
 from typing import Any
@@ -23,6 +24,8 @@ class ScriptedApi:
         self.requests: list[tuple[str, dict[str, str], dict[str, str]]] = []
         """Kind, query and headers of every request."""
         self._events: list[tuple[int, str, bytes]] = []
+        self._unfinished: dict[str, tuple[int, list[dict[str, Any]]]] = {}
+        self._lists = itertools.count()
         self._watches: dict[asyncio.StreamWriter, str] = {}
         self._connections: set[asyncio.StreamWriter] = set()
         self._server: asyncio.Server | None = None
@@ -103,14 +106,15 @@ class ScriptedApi:
             self._list(writer, kind, parameters)
 
     def _list(self, writer: asyncio.StreamWriter, kind: str, parameters: dict[str, str]) -> None:
-        start = int(parameters.get("continue", 0))
-        if start == 0:
+        version, items = self._unfinished.pop(parameters.get("continue", ""), (self.version, None))
+        if items is None:
             self.lists[kind] += 1
-        items = list(self.objects[kind].values())
-        page = items[start : start + 2]  # pages of two: following them is not optional
-        metadata: dict[str, Any] = {"resourceVersion": str(self.version)}
-        if start + 2 < len(items):
-            metadata["continue"] = str(start + 2)
+            items = list(self.objects[kind].values())
+        page, rest = items[:2], items[2:]  # pages of two: following them is not optional
+        metadata: dict[str, Any] = {"resourceVersion": str(version)}
+        if rest:  # the pages of one list show one moment, whatever changes meanwhile
+            metadata["continue"] = str(next(self._lists))
+            self._unfinished[metadata["continue"]] = (version, rest)
         self._answer(writer, 200, {"metadata": metadata, "items": page})
 
     def _watch(self, writer: asyncio.StreamWriter, kind: str, since: int) -> None:
