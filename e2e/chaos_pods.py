@@ -31,7 +31,7 @@ _SHUTDOWN_SECONDS: Final = 15.0
 _NOTICE_SECONDS: Final = 0.3
 """Until the API tells that a container has ended; routers must do without it so long."""
 _PROBE_SECONDS: Final = 0.1
-_DEADLINE_SECONDS: Final = 30.0
+_DEADLINE_SECONDS: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,8 @@ class Pod:
     def signal(self, number: signal.Signals) -> None:
         """Send a signal, unless it has ended."""
         if self.process is not None and self.process.returncode is None:
-            os.kill(self.process.pid, number)
+            with contextlib.suppress(ProcessLookupError):  # it has just ended, and its keeper does not know yet
+                os.kill(self.process.pid, number)
 
     async def ended(self) -> None:
         """Wait until its process, as it now is, has ended."""

@@ -17,7 +17,7 @@ from chaos_routers import Router, Routers, replicas_in
 from cpu_starvation import Starvation
 
 _LOOK_SECONDS: Final = 0.1
-HEALED_SECONDS: Final = 25.0
+HEALED_SECONDS: Final = 40.0
 """Within which routers use a healed replica again."""
 REST_SECONDS: Final = 10.0
 """Within which nothing is left of a storm: routers close connections to engines that are idle for 3 s."""

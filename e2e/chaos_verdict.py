@@ -97,7 +97,9 @@ def _of_good_answer(tried: Try, troubles: dict[str, list[Trouble]], killed: bool
         yield f"an answer {fault}"
 
 
-def _of_departure(tried: Try, arrivals: list[Arrival], troubles: dict[str, list[Trouble]], lag: float) -> Iterator[str]:
+def _of_departure(
+    tried: Try, arrivals: list[Arrival], troubles: dict[str, list[Trouble]], record: Record
+) -> Iterator[str]:
     """A client that has gone, or whose router was killed, must be gone for its engine, too."""
     killed = [one for one in troubles[tried.router] if one.fault is RouterFault.KILL and _meets(one, tried)]
     if tried.end is not End.LEFT and not killed:
@@ -113,7 +115,10 @@ def _of_departure(tried: Try, arrivals: list[Arrival], troubles: dict[str, list[
         )
         if arrival.left > gone and not stopped:
             late, came = arrival.left - tried.ended, arrival.at - tried.ended
-            yield f"{arrival.request} came to {arrival.replica} at {came:+.2f} s and ended there {late:.2f} s after its client had gone ({starved:.2f} s of it without a CPU)"
+            yield (
+                f"{arrival.request} came to {arrival.replica} at {came:+.2f} s and ended there {late:.2f} s after its client "
+                f"had gone ({starved:.2f} s of it without a CPU)"
+            )
 
 
 def _struck(tried: Try, troubles: dict[str, list[Trouble]], *faults: Fault, begun_before: bool = False) -> bool:
