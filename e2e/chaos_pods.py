@@ -217,10 +217,6 @@ class Pods:
             while not all(pod.ready for pod in self.all if not pod.terminating):  # noqa: ASYNC110 (a process says so by itself)
                 await asyncio.sleep(_PROBE_SECONDS)
 
-    async def stop(self) -> None:
-        """End all."""
-        await asyncio.gather(*(pod.stop() for pod in self.all))
-
     def _put_pool(self, pool: Pool) -> None:
         level = {"timeToFirstToken": pool.first_token, "timePerOutputToken": "50ms"}
         request_class = {"name": pool.class_name, "maxTotalTokens": pool.class_tokens, "slo": level}

@@ -1,6 +1,7 @@
 """Real router processes that follow a scripted Kubernetes API, and what they say of themselves."""
 
 import asyncio
+import contextlib
 import itertools
 import json
 import os
@@ -79,6 +80,13 @@ class Router:
         async with asyncio.timeout(DRAIN_SECONDS + _DEADLINE_SECONDS):
             self.exits.append((how.name, await self.process.wait()))
 
+    async def kill(self) -> None:
+        """End it at once, if it runs."""
+        if self.process is not None and self.process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):  # it has just ended by itself
+                self.process.kill()
+            await self.process.wait()
+
     async def state(self) -> dict[str, Any]:
         """Its /state. Raises httpx.HTTPError."""
         async with self._client() as client:
@@ -122,29 +130,23 @@ class Router:
 class Routers:
     """All of them."""
 
-    def __init__(self, api_port: int, folder: Path) -> None:
+    def __init__(self, folder: Path) -> None:
         keys = folder / "keys"
         keys.mkdir()
         for caller in CALLERS:
             (keys / caller).write_text(hash_key(key_of(caller), b"sixteen of salt."))
-        kubeconfig = folder / "kubeconfig"
-        kubeconfig.write_text(yaml.safe_dump(_kubeconfig(api_port)))
-        self.all = [Router(f"router-{number}", folder, kubeconfig, keys) for number in range(ROUTERS)]
+        self._kubeconfig = folder / "kubeconfig"
+        self.all = [Router(f"router-{number}", folder, self._kubeconfig, keys) for number in range(ROUTERS)]
 
-    async def start(self) -> None:
-        """Start all."""
+    async def start(self, api_port: int) -> None:
+        """Start all; they follow the API on this port."""
+        self._kubeconfig.write_text(yaml.safe_dump(_kubeconfig(api_port)))
         await asyncio.gather(*(router.start() for router in self.all))
 
     async def states(self) -> list[dict[str, Any]]:
         """The states of those that answer."""
         found = await asyncio.gather(*(router.state() for router in self.all), return_exceptions=True)
         return [state for state in found if isinstance(state, dict)]
-
-    async def kill(self) -> None:
-        """End those that run."""
-        for router in self.all:
-            if router.process is not None and router.process.returncode is None:
-                await router.end(signal.SIGKILL)
 
 
 def replicas_in(state: dict[str, Any]) -> dict[str, dict[str, Any]]:

@@ -63,27 +63,30 @@ class Storm:
         self.api = ScriptedApi()
         self.record = Record()
         self._plan = plan
-        self._folder = folder
-        self.pods: Pods
-        self.routers: Routers
-        self.callers: Callers
+        self.pods = Pods(self.api, folder)
+        self.routers = Routers(folder)
+        self.callers = Callers(self.routers)
 
     async def start(self) -> None:
         """Start everything, and wait until every router has every replica."""
         await self.api.start()
-        self.pods = Pods(self.api, self._folder)
-        self.routers = Routers(self.api.port, self._folder)
-        self.callers = Callers(self.routers)
         pods = [self.pods.add(pool) for pool in POOLS for _ in range(REPLICAS)]
-        await asyncio.gather(self.pods.wait_until_ready(), self.routers.start())
+        await asyncio.gather(self.pods.wait_until_ready(), self.routers.start(self.api.port))
         for pod in pods:
             await self._until_used(pod)
 
     async def stop(self) -> None:
-        """End everything."""
+        """End everything, whatever part of it was started."""
         self.callers.close()
-        await asyncio.gather(self.routers.kill(), self.pods.stop())
+        ended = await asyncio.gather(
+            *(router.kill() for router in self.routers.all),
+            *(pod.stop() for pod in self.pods.all),
+            return_exceptions=True,
+        )
         await self.api.stop()
+        for error in ended:
+            if error is not None:
+                raise error
 
     async def run(self) -> None:
         """The storm; returns when everything is healed and everybody has an answer."""
