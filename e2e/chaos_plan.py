@@ -88,6 +88,16 @@ class RouterEnd:
 
 
 @dataclass(frozen=True, slots=True)
+class ApiOutage:
+    """The Kubernetes API is gone for a while; routers go on with what they know."""
+
+    pause: float
+    """Seconds before it."""
+    seconds: float
+    """0: only the watches break."""
+
+
+@dataclass(frozen=True, slots=True)
 class Ask:
     """One request, and how its client behaves."""
 
@@ -125,6 +135,7 @@ class Plan:
     engine_faults: dict[str, tuple[EngineFault, ...]]
     """By pool."""
     router_ends: tuple[RouterEnd, ...]
+    api_outages: tuple[ApiOutage, ...]
 
 
 def plan(seed: int, seconds: float) -> Plan:
@@ -132,7 +143,8 @@ def plan(seed: int, seconds: float) -> Plan:
     # A source of chance for each part, so that more of one does not change the others.
     asks = tuple(_asks(Random(f"asks {seed}"), seconds))
     faults = {pool.name: tuple(_faults(Random(f"{pool.name} {seed}"), seconds)) for pool in POOLS}
-    return Plan(seed, seconds, asks, faults, tuple(_router_ends(Random(f"routers {seed}"), seconds)))
+    router_ends = tuple(_router_ends(Random(f"routers {seed}"), seconds))
+    return Plan(seed, seconds, asks, faults, router_ends, tuple(_api_outages(Random(f"API {seed}"), seconds)))
 
 
 def _faults(chance: Random, seconds: float) -> Iterator[EngineFault]:
@@ -155,6 +167,11 @@ def _router_ends(chance: Random, seconds: float) -> Iterator[RouterEnd]:
     chance.shuffle(kinds)
     for number in range(1 + int(seconds / 4)):
         yield RouterEnd(kinds[number % len(kinds)], (router + number) % ROUTERS, chance.uniform(2.0, 4.0))
+
+
+def _api_outages(chance: Random, seconds: float) -> Iterator[ApiOutage]:
+    for _ in range(1 + int(seconds / 5)):
+        yield ApiOutage(chance.uniform(5.0, 10.0), chance.choice((0.0, chance.uniform(0.5, 2.0))))
 
 
 def _asks(chance: Random, seconds: float) -> Iterator[Ask]:

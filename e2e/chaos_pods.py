@@ -27,6 +27,8 @@ MEAN_ANSWER: Final = 40.0
 _PLACES: Final = 3
 """Requests that one router sends to a replica at once; both together may send more than it runs at once."""
 _RUNS_AT_ONCE: Final = 4
+_MOST_QUEUED: Final = 5
+"""Requests beyond which an engine answers 503; both routers together may send more."""
 _SHUTDOWN_SECONDS: Final = 15.0
 _NOTICE_SECONDS: Final = 0.3
 """Until the API tells that a container has ended; routers must do without it so long."""

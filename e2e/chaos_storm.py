@@ -18,7 +18,7 @@ from cpu_starvation import Starvation
 
 _LOOK_SECONDS: Final = 0.1
 HEALED_SECONDS: Final = 40.0
-"""Within which routers use a healed replica again."""
+"""Within which routers use a healed replica again, and hear of one that goes."""
 REST_SECONDS: Final = 10.0
 """Within which nothing is left of a storm: routers close connections to engines that are idle for 3 s."""
 _LAG_LOOK_SECONDS: Final = 0.02
@@ -73,7 +73,7 @@ class Storm:
         pods = [self.pods.add(pool) for pool in POOLS for _ in range(REPLICAS)]
         await asyncio.gather(self.pods.wait_until_ready(), self.routers.start(self.api.port))
         for pod in pods:
-            await self._until_used(pod)
+            await self._until_told(pod, "is well, but not used", _used)
 
     async def stop(self) -> None:
         """End everything, whatever part of it was started."""
@@ -101,6 +101,7 @@ class Storm:
             for pool in POOLS:
                 group.create_task(self._break_engines(pool, self._plan.engine_faults[pool.name], end))
             group.create_task(self._end_routers(end))
+            group.create_task(self._break_api(end))
         starvation.look()
         for watch in watches:
             watch.cancel()
@@ -153,7 +154,7 @@ class Storm:
                 pod = await self._break(pod, fault)
             finally:
                 self.record.troubles.append(Trouble(fault.fault, pod.uid, since, monotonic()))
-            await self._until_used(pod)
+            await self._until_told(pod, "is well, but not used", _used)
 
     async def _break(self, pod: Pod, fault: EngineFault) -> Pod:
         """Do what the fault says, until it is healed; returns the engine that is there afterwards."""
@@ -209,36 +210,28 @@ class Storm:
         await _until(lambda: successor.ready)
         if drained_first:
             self.pods.mark_draining(pod, marked=True)
-            await self._said_by_all(pod, lambda found: found is None or found["draining"])
+            await self._until_told(pod, "is not known to drain", _goes)
             self.record.farewells.append(Farewell(pod.uid, monotonic()))
-            await self._said_by_all(pod, lambda found: found is None or not found["inFlight"])
+            await self._until_told(pod, "still runs something", lambda found: found is None or not found["inFlight"])
             pod.delete()
         else:
             pod.delete()
-            await self._said_by_all(pod, lambda found: found is None or found["draining"])
+            await self._until_told(pod, "is not known to be terminating", _goes)
             self.record.farewells.append(Farewell(pod.uid, monotonic()))
         await pod.ended()
         pod.forget()
         self.pods.mark_draining(pod, marked=False)
         return successor
 
-    async def _until_used(self, pod: Pod) -> None:
-        """Wait until every router that is there has the replica in use."""
-        used = await self._said_by_all(
-            pod, lambda found: bool(found and found["ready"] and not found["ejected"] and not found["draining"])
-        )
-        if not used:
-            self.record.complaints.append(f"{pod.uid} is well, but a router does not use it after {HEALED_SECONDS} s")
-
-    async def _said_by_all(self, pod: Pod, holds: Callable[[dict[str, Any] | None], bool]) -> bool:
-        """Wait until it holds for what every router that answers says of the replica; False when it does not in time."""
+    async def _until_told(self, pod: Pod, complaint: str, holds: Callable[[dict[str, Any] | None], bool]) -> None:
+        """Wait until it holds for what every router that answers says of the replica; complain when it does not in time."""
         end = monotonic() + HEALED_SECONDS
         while monotonic() < end:
             states = await self.routers.states()
             if states and all(holds(replicas_in(state).get(pod.uid)) for state in states):
-                return True
+                return
             await asyncio.sleep(_LOOK_SECONDS)
-        return False
+        self.record.complaints.append(f"{pod.uid} {complaint} after {HEALED_SECONDS:g} s")
 
     # --- routers ----------------------------------------------------------------------------------------------------------
 
@@ -252,6 +245,18 @@ class Storm:
             await router.start()
             self.record.troubles.append(Trouble(one.fault, router.name, since, monotonic()))
 
+    async def _break_api(self, end: float) -> None:
+        for outage in self._plan.api_outages:
+            await asyncio.sleep(outage.pause)
+            if monotonic() + outage.seconds > end:
+                return
+            if outage.seconds:
+                await self.api.stop()
+                await asyncio.sleep(outage.seconds)
+                await self.api.start()
+            else:
+                self.api.break_watches()
+
     async def _end_router(self, router: Router, fault: RouterFault) -> None:
         try:
             await router.end(signal.SIGKILL if fault is RouterFault.KILL else signal.SIGTERM)
@@ -264,6 +269,14 @@ async def _until(condition: Callable[[], object]) -> None:
     async with asyncio.timeout(HEALED_SECONDS):
         while not condition():  # noqa: ASYNC110 (processes say so by themselves)
             await asyncio.sleep(_LOOK_SECONDS)
+
+
+def _goes(replica: dict[str, Any] | None) -> bool:
+    return replica is None or bool(replica["draining"])
+
+
+def _used(replica: dict[str, Any] | None) -> bool:
+    return bool(replica and replica["ready"] and not replica["ejected"] and not replica["draining"])
 
 
 def _accounts(state: dict[str, Any]) -> list[str]:

@@ -9,6 +9,7 @@ from chaos_callers import End, Try
 from chaos_plan import DEADLY, Fault, RouterFault
 from chaos_pods import Arrival
 from chaos_storm import Record, Trouble
+from engine_sim.errors import TOO_MANY_REQUESTS
 from workslice_router.engine_failure import MAX_RETRIES
 
 ABORT_SECONDS: Final = 1.0
@@ -22,6 +23,7 @@ _SETTING_SECONDS: Final = 0.5
 _OK: Final = 200
 _TOO_MANY: Final = 429
 _ENGINE_DIED: Final = 500
+_BUSY: Final = 503
 _ERRORS: Final = range(500, 600)
 
 
@@ -72,6 +74,8 @@ def _of_answer(tried: Try, troubles: dict[str, list[Trouble]], retries: int) -> 
     elif tried.end is End.LEFT or killed:
         pass
     elif tried.status in _ERRORS:
+        if tried.status == _BUSY and tried.body.count(TOO_MANY_REQUESTS.encode()) and "retry-after" in tried.headers:
+            return  # every replica that it tried was full
         died = tried.status == _ENGINE_DIED and _struck(tried, troubles, Fault.CORE_DIES)
         if not died and not (retries == MAX_RETRIES and _struck(tried, troubles, *Fault)):
             yield f"a request is lost before its first byte after {retries} retries"
