@@ -1,6 +1,7 @@
 """Carries out a plan: requests at their times, faults one after the other, and a record of what happened when."""
 
 import asyncio
+import re
 import signal
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
@@ -21,6 +22,10 @@ HEALED_SECONDS: Final = 40.0
 """Within which routers use a healed replica again, and hear of one that goes."""
 REST_SECONDS: Final = 10.0
 """Within which nothing is left of a storm: routers close connections to engines that are idle for 3 s."""
+_NOW: Final = re.compile(
+    r"^workslice_router_((?:queued|running|outstanding|oldest|client_connections)[^ ]*) (\S+)$", re.MULTILINE
+)
+"""What a router says that it has now; all of it is nothing after a storm."""
 _LAG_LOOK_SECONDS: Final = 0.02
 
 
@@ -120,7 +125,12 @@ class Storm:
         return [await router.held() for router in self.routers.all]
 
     async def _left(self, at_start: list[dict[str, int]]) -> list[str]:
-        found = [line for router in self.routers.all for line in _accounts(await router.state())]
+        found = []
+        for router in self.routers.all:
+            found += _accounts(await router.state())
+            found += [
+                f"{router.name} {name}: {value}" for name, value in _NOW.findall(await router.metrics()) if float(value)
+            ]
         for router, before, now in zip(self.routers.all, at_start, await self.held(), strict=True):
             if any(now[name] > before[name] for name in now):
                 found.append(f"{router.name} holds {now} instead of {before}")
