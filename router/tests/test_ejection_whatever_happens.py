@@ -24,7 +24,16 @@ from workslice_router.ejection import (
     settled,
 )
 
-BLAMELESS = (Outcome.OK, Outcome.TOO_LONG, Outcome.CLIENT_GONE, Outcome.ROUTER_FAULT, Outcome.BUSY, Outcome.DRAINING)
+BLAMELESS = (
+    Outcome.OK,
+    Outcome.TOO_LONG,
+    Outcome.CLIENT_GONE,
+    Outcome.ROUTER_FAULT,
+    Outcome.TOO_SLOW,
+    Outcome.BUSY,
+    Outcome.DRAINING,
+    Outcome.ABORTED,
+)
 """Endings that never eject: the request was wrong, the client left, or the engine only has no place now."""
 GONE = (Outcome.CONNECT_FAILED, Outcome.RESET, Outcome.CORE_DIED)
 

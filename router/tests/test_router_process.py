@@ -180,6 +180,18 @@ async def test_what_does_not_finish_in_time_is_told_that_the_router_goes(tmp_pat
             assert await router.process.wait() == 0
 
 
+async def test_whoever_holds_an_admin_connection_open_puts_no_traceback_into_the_log_at_the_end(tmp_path: Path):
+    async with scripted_engine(engine_like) as engine, router_process(tmp_path, engine) as router:
+        reader, writer = await asyncio.open_connection("127.0.0.1", await router.port("adminPort"))
+        writer.write(b"GET /healthz HTTP/1.1\r\nhost: router\r\n\r\n")
+        assert (await reader.readline()).startswith(b"HTTP/1.1 200")
+        router.process.send_signal(signal.SIGINT)
+        async with asyncio.timeout(20):
+            assert await router.process.wait() == 0
+        writer.close()
+    assert [line for line in router.log if line["level"] == "error"] == []
+
+
 async def test_the_log_has_a_line_for_a_failed_request_and_neither_key_nor_prompt(tmp_path: Path):
     async with (
         scripted_engine(engine_like) as engine,

@@ -50,7 +50,8 @@ class _Admin:
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection: a request and its answer at a time."""
-        with contextlib.suppress(OSError, TimeoutError, asyncio.IncompleteReadError):
+        # Cancelled is what is open when the router ends; asyncio of Python 3.11 would log that as a fault.
+        with contextlib.suppress(OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.CancelledError):
             try:
                 while await self._serve_one(reader, writer):
                     pass
