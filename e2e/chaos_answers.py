@@ -102,6 +102,11 @@ def says_that_it_is_cut(tried: Try) -> bool:
     return '"error"' in last
 
 
+def says_anything(tried: Try) -> bool:
+    """Whether a stream has an event of an answer, which a comment or an error is not."""
+    return '"choices"' in tried.body.decode()
+
+
 def _is_of(document: dict[str, Any], tried: Try) -> bool:
     """Engines put the id of the request, which the router has made unique by a suffix, into all they say."""
     return str(document.get("id")).partition("-")[2].rpartition("-")[0] == tried.id

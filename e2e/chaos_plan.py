@@ -49,12 +49,14 @@ class Pool:
     context: int
     first_token: str
     """Of its class's service level."""
+    keep_alive: str | None = None
+    """How often waiting streams of its class get a comment."""
 
 
 POOLS: Final = (
     Pool("short", "swift", "short", 1200, 2048, "500ms"),
     Pool("long", "swift", "long", 8000, 8192, "5s"),
-    Pool("other", "deep", "any", 4000, 4096, "1s"),
+    Pool("other", "deep", "any", 4000, 4096, "1s", keep_alive="1s"),
 )
 REPLICAS: Final = 2
 ROUTERS: Final = 2

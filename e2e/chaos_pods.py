@@ -221,7 +221,9 @@ class Pods:
 
     def _put_pool(self, pool: Pool) -> None:
         level = {"timeToFirstToken": pool.first_token, "timePerOutputToken": "50ms"}
-        request_class = {"name": pool.class_name, "maxTotalTokens": pool.class_tokens, "slo": level}
+        request_class: dict[str, Any] = {"name": pool.class_name, "maxTotalTokens": pool.class_tokens, "slo": level}
+        if pool.keep_alive is not None:
+            request_class["keepAlive"] = pool.keep_alive
         item = manifests.pool(pool.name, NAMESPACE, pool.name, pool.model, requestClass=request_class, replicas=2)
         item["spec"]["queue"] = {"maxDepth": 64, "maxWait": "25s"}
         item["metadata"] |= {"uid": f"pool-{pool.name}", "creationTimestamp": "2026-01-01T00:00:00Z"}

@@ -2,14 +2,15 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any, Final
 
-from chaos_answers import fault_of, says_that_it_is_cut
+from chaos_answers import fault_of, says_anything, says_that_it_is_cut
 from chaos_callers import End, Try
 from chaos_plan import DEADLY, Fault, RouterFault
 from chaos_pods import Arrival
 from chaos_storm import Record, Trouble
-from engine_sim.errors import TOO_MANY_REQUESTS
+from engine_sim.errors import CORE_DIED, TOO_MANY_REQUESTS
 from workslice_router.engine_failure import MAX_RETRIES
 
 ABORT_SECONDS: Final = 1.0
@@ -20,10 +21,11 @@ _AFTERMATH_SECONDS: Final = 0.5
 """For which an engine's end goes on to break what runs."""
 _SETTING_SECONDS: Final = 0.5
 """Until an engine has taken a fault."""
+_NO_BUDGET: Final = "not tried again"
+"""In the log of a request that another replica might have answered, had not too many been tried again already."""
 _OK: Final = 200
 _TOO_MANY: Final = 429
 _ENGINE_DIED: Final = 500
-_BUSY: Final = 503
 _ERRORS: Final = range(500, 600)
 
 
@@ -38,14 +40,15 @@ def broken_promises(
     for arrival in arrivals:
         arrived[arrival.request.rpartition("-")[0]].append(arrival)
     found = list(record.complaints)
-    retries: dict[str, int] = {}
+    said: dict[str, dict[str, Any]] = {}
     for line in logs:
         if "exception" in line or line["level"] == "error":
             found.append(f"a router logged: {line['message']} {line.get('exception', '')}")
         if "requestId" in line:
-            retries[line["requestId"]] = line.get("retries", 0)
+            said[line["requestId"]] = line
     for tried in tries:
-        found += [f"{promise}: {tried}" for promise in _of_answer(tried, by_victim, retries.get(tried.id, 0))]
+        case = _Case(tried, by_victim, said.get(tried.id, {}))
+        found += [f"{promise}: {tried}" for promise in _of_answer(case)]
         found += _of_departure(tried, arrived[tried.id], by_victim, record)
     for farewell in record.farewells:
         for arrival in (one for several in arrived.values() for one in several if one.replica == farewell.replica):
@@ -58,44 +61,79 @@ def broken_promises(
     return found
 
 
-def _of_answer(tried: Try, troubles: dict[str, list[Trouble]], retries: int) -> Iterator[str]:
-    router = [one for one in troubles[tried.router] if _meets(one, tried)]
-    killed = any(one.fault is RouterFault.KILL for one in router)
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """One try, and what is to be known around it."""
+
+    tried: Try
+    troubles: dict[str, list[Trouble]]
+    """By victim."""
+    said: dict[str, Any]
+    """What its router has logged of it in the end."""
+
+    @property
+    def router_troubles(self) -> set[Fault | RouterFault]:
+        """What happened to its router meanwhile."""
+        return {one.fault for one in self.troubles[self.tried.router] if _meets(one, self.tried)}
+
+    def struck(self, *faults: Fault) -> bool:
+        """Whether one of these happened to its last replica meanwhile."""
+        replica = self.said.get("replica") or self.tried.replica
+        return any(one.fault in faults and _meets(one, self.tried) for one in self.troubles[replica])
+
+    def was_reset_midway(self) -> bool:
+        """Whether its replica, which resets what it begins to answer, did so to one that it had begun to answer before."""
+        replica = self.said.get("replica") or self.tried.replica
+        begun = [one for one in self.troubles[replica] if self.tried.started <= one.since + _SETTING_SECONDS]
+        return any(one.fault is Fault.RESET_AT_ONCE and _meets(one, self.tried) for one in begun)
+
+
+def _of_answer(case: _Case) -> Iterator[str]:
+    tried, router = case.tried, case.router_troubles
     if tried.end is End.HANGS:
         yield "a request hangs"
     elif tried.end is End.REFUSED:
         if not router:
             yield "a router that runs takes no connection"
     elif tried.end is End.UNANSWERED:
-        if not killed and not (tried.reused and router):
+        if RouterFault.KILL not in router and not (tried.reused and router):
             yield "a connection ends without an answer"
     elif tried.status == _OK:
-        yield from _of_good_answer(tried, troubles, killed)
-    elif tried.end is End.LEFT or killed:
+        yield from _of_good_answer(case)
+    elif tried.end is End.LEFT or RouterFault.KILL in router:
         pass
     elif tried.status in _ERRORS:
-        if tried.status == _BUSY and tried.body.count(TOO_MANY_REQUESTS.encode()) and "retry-after" in tried.headers:
-            return  # every replica that it tried was full
-        died = tried.status == _ENGINE_DIED and _struck(tried, troubles, Fault.CORE_DIES)
-        if not died and not (retries == MAX_RETRIES and _struck(tried, troubles, *Fault)):
-            yield f"a request is lost before its first byte after {retries} retries"
+        yield from _of_loss(case, tried.status)
     elif tried.status != _TOO_MANY:
         yield "a good request is refused"
 
 
-def _of_good_answer(tried: Try, troubles: dict[str, list[Trouble]], killed: bool) -> Iterator[str]:
-    if not tried.ask.stream and _struck(tried, troubles, Fault.TOO_SHORT):
+def _of_loss(case: _Case, status: int | None) -> Iterator[str]:
+    """Of an error in place of an answer; its status is unknown when a comment had promised 200 before."""
+    body, retries = case.tried.body, case.said.get("retries", 0)
+    if any(sign.encode() in body for sign in (TOO_MANY_REQUESTS, "queue_timeout", "queue_full")):
+        return  # every replica that it tried was full
+    if status in (None, _ENGINE_DIED) and case.struck(Fault.CORE_DIES) and CORE_DIED.encode() in body:
+        return
+    if not case.struck(*Fault) or not (retries == MAX_RETRIES or _NO_BUDGET in case.said.get("detail", "")):
+        yield f"a request is lost before its first byte after {retries} retries"
+
+
+def _of_good_answer(case: _Case) -> Iterator[str]:
+    tried = case.tried
+    if not tried.ask.stream and case.struck(Fault.TOO_SHORT):
         return
     if tried.end is End.CUT:
-        kinds = {Fault.TOO_LONG, Fault.TOO_SHORT}
-        deadly = DEADLY - kinds if tried.ask.stream else DEADLY - {Fault.TOO_SHORT}
-        had_begun = _struck(tried, troubles, Fault.RESET_AT_ONCE, begun_before=True)
-        if not (killed or had_begun or _struck(tried, troubles, *deadly)):
-            yield "an answer is cut although nothing happened to its replica"
-        if killed:
+        if RouterFault.KILL in case.router_troubles:
             return
         if tried.ask.stream and not says_that_it_is_cut(tried):
             yield "a stream is cut without a word"
+        if tried.ask.stream and not says_anything(tried):
+            yield from _of_loss(case, None)
+            return
+        harmless = {Fault.TOO_LONG, Fault.TOO_SHORT} if tried.ask.stream else {Fault.TOO_SHORT}
+        if not (case.struck(*DEADLY - harmless) or case.was_reset_midway()):
+            yield "an answer is cut although nothing happened to its replica"
     fault = fault_of(tried)
     if fault:
         yield f"an answer {fault}"
@@ -123,15 +161,6 @@ def _of_departure(
                 f"{arrival.request} came to {arrival.replica} at {came:+.2f} s and ended there {late:.2f} s after its client "
                 f"had gone ({starved:.2f} s of it without a CPU)"
             )
-
-
-def _struck(tried: Try, troubles: dict[str, list[Trouble]], *faults: Fault, begun_before: bool = False) -> bool:
-    return any(
-        one.fault in faults
-        and _meets(one, tried)
-        and not (begun_before and tried.started > one.since + _SETTING_SECONDS)
-        for one in troubles[tried.replica]
-    )
 
 
 def _meets(trouble: Trouble, tried: Try) -> bool:

@@ -12,6 +12,7 @@ from chaos_plan import Ask, Fault, RouterFault, plan
 from chaos_pods import Arrival
 from chaos_storm import Farewell, Record, Trouble
 from chaos_verdict import broken_promises
+from engine_sim.errors import CORE_DIED
 
 ASK = replace(
     plan(0, 1.0).asks[0],
@@ -85,9 +86,18 @@ def test_an_error_before_the_first_byte_is_a_lost_request_unless_all_retries_met
     assert "lost before its first byte" in judged(lost, trouble(Fault.KILL))
     assert judged(lost, trouble(Fault.KILL), retries=2) == ""
     assert "lost before its first byte" in judged(lost, retries=2)
-    assert judged(tried(status=500), trouble(Fault.CORE_DIES)) == ""
+    assert judged(lost, trouble(Fault.KILL), detail="it was reset; not tried again, since …") == ""
+    assert judged(tried(f'{{"error": "{CORE_DIED}"}}', status=500), trouble(Fault.CORE_DIES)) == ""
+    assert "lost before its first byte" in judged(tried(status=500), trouble(Fault.CORE_DIES))
     assert judged(tried(status=429)) == ""
     assert "refused" in judged(tried(status=404))
+
+
+def test_a_comment_before_an_error_makes_no_answer_of_it() -> None:
+    lost = tried(": waiting\n\n" + ERROR, end=End.CUT)
+    assert "lost before its first byte" in judged(lost, trouble(Fault.KILL))
+    assert judged(lost, trouble(Fault.KILL), retries=2) == ""
+    assert judged(tried(": waiting\n\n" + ERROR.replace("it failed", "queue_timeout"), end=End.CUT)) == ""
 
 
 def test_only_a_router_that_was_ended_may_leave_a_client_without_an_answer() -> None:
