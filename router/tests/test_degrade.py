@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from routed_pools import Asker, Bench, table_of, view
+from routed_pools import replicas as specs
 from router_under_test import Answer, RunningRouter, chat, pool, running_router, until
 from scripted_engine import (
     DONE,
@@ -23,7 +26,11 @@ from scripted_engine import (
     token,
 )
 
+from workslice_router.admission import Lease
 from workslice_router.class_times import ClassTimes
+from workslice_router.degrade import lesser_place
+from workslice_router.ejection import Outcome
+from workslice_router.openai_errors import ERRORS, Reason, Refusal
 from workslice_router.routing_table import PoolSpec, ReplicaSpec
 from workslice_router.splice import member, put_max_tokens
 from workslice_router.static_pools import load_static_pools
@@ -123,7 +130,8 @@ async def test_a_cut_that_finds_no_place_either_is_no_cut():
 
 
 @pytest.mark.parametrize("fallback", ["other", "spare"])
-async def test_the_fallback_model_answers_at_full_length(fallback: str):
+async def test_the_fallback_model_answers_at_full_length(fallback: str, caplog: pytest.LogCaptureFixture):
+    caplog.set_level(logging.DEBUG, "workslice_router.requests")
     busy = Engine()
     spec = replace(LONG, degrade_tokens=50, fallback_model=fallback)
     async with (
@@ -139,6 +147,8 @@ async def test_the_fallback_model_answers_at_full_length(fallback: str):
     assert (answer.status, answer.headers["x-workslice-pool"]) == (200, "default/other")
     assert answer.headers["x-workslice-degraded"] == f"model={fallback}"
     assert spare.requests[0].body == BIG.replace(b'"tiny"', b'"other"')
+    logged = [record.__dict__["fields"] for record in caplog.records if record.getMessage() == "request"]
+    assert [one["pool"] for one in logged if one.get("degraded") == f"model={fallback}"] == ["default/other"]
 
 
 async def test_a_class_that_was_asked_for_is_kept_where_the_fallback_model_has_it():
@@ -282,6 +292,22 @@ async def test_a_degraded_request_that_fails_is_tried_again_as_it_was_sent():
         await occupied
     assert answer.status == 200
     assert [request.body for request in bad.requests] == [request.body for request in good.requests]
+
+
+@pytest.mark.parametrize("reason", Reason)
+def test_every_429_of_the_router_leads_down_and_no_other_refusal(reason: Reason) -> None:
+    bench = Bench(table_of((replace(LONG, fallback_model="other"), specs("a")), (OTHER, specs("b"))))
+    cause = Refusal(ERRORS[reason].status, reason, b"", ())
+    wanted = view(max_tokens=1000)
+    plan = bench.admission.plan(wanted, None)
+    found = lesser_place(bench.admission, cause, plan, wanted, BIG, Asker(), ())
+    assert (found is not None) is (cause.status == 429)
+    if found is not None:
+        lesser, less, place = found
+        assert isinstance(place, Lease)
+        assert (lesser.step, less.routes.name, place.pool.key) == ("fallback_model", "other", "default/other")
+        place.settle(Outcome.OK)
+    bench.assert_idle()
 
 
 names = st.sampled_from(["max_tokens", "max_completion_tokens", "model", "x", "messages"])

@@ -24,9 +24,7 @@ def dispatch_cap(
         return most
     cap = most
     if kv_tokens is not None:
-        cap = int(
-            min(cap, _KV_SHARE * kv_tokens / mean_tokens)
-        )  # the quotient is infinite for a mean of next to nothing
+        cap = min(cap, int(_KV_SHARE * kv_tokens / mean_tokens))
     if level is not None and pace is not None:
         beside_weights = level.per_token * pace.tokens_per_second - STEP_TOKENS
         in_time = int(beside_weights / (1 + TOKENS_PER_HELD_TOKEN * mean_tokens))

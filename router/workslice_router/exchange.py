@@ -21,7 +21,7 @@ from workslice_router.incoming_request import IncomingRequest
 from workslice_router.learn_from_answer import learn_from_answer
 from workslice_router.openai_errors import Reason, Refusal, Refused, refusal, sse_error_event
 from workslice_router.request_body import RequestView, read_request_body
-from workslice_router.request_log import log_everything, log_request
+from workslice_router.request_log import log_end, log_everything
 from workslice_router.request_plan import Plan
 from workslice_router.splice import upstream_body
 from workslice_router.usage import find_usage
@@ -387,14 +387,6 @@ class Exchange:
         data_path.metrics.request_finished(self._path, pool, class_name, status, seconds)
         data_path.metrics.caller(request.caller, status)
         if failure or log_everything():
-            where = {"pool": pool, "requestClass": class_name, "replica": last.replica.uid if last is not None else ""}
-            log_request(
-                request,
-                self._request_id,
-                status,
-                seconds,
-                failed=bool(failure),
-                **where,
-                retries=self._retries,
-                **failure,
-            )
+            if self._degraded:
+                failure["degraded"] = self._degraded.decode()
+            log_end(request, self._request_id, status, seconds, last, self._retries, failure)
