@@ -5,6 +5,17 @@ from pydantic import Field
 from workslice_api.base import KubeModel
 
 
+class EngineLoadState(KubeModel):
+    """What an engine last said of its load, whoever sent it."""
+
+    running: int
+    """Sequences in its batches."""
+    waiting: int
+    """Sequences that wait for a place in them."""
+    kv_cache_usage: float | None = None
+    """Share of its KV cache in use, 0 to 1."""
+
+
 class ReplicaState(KubeModel):
     """One replica as this router sees it."""
 
@@ -25,6 +36,10 @@ class ReplicaState(KubeModel):
     """This router sends it nothing new: the pod is terminating or named in the pool's status.draining."""
     ejected: bool = False
     """This router has seen it fail and gives it a rest."""
+    kv_tokens: int | None = None
+    """Tokens that its KV cache holds; unknown until the engine has said so."""
+    engine: EngineLoadState | None = None
+    """None while its load is unknown: it has not answered for some seconds."""
 
 
 class PoolState(KubeModel):

@@ -77,6 +77,11 @@ class Wire(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self.buffer += data
         while (whole := self._next_request()) is not None:
+            if whole.line.startswith("GET /metrics "):
+                self.engine.looks += 1
+                page = self.engine.page
+                self.write(response(page, headers=b"content-type: text/plain\r\n") if page else response(b"", 404))
+                continue
             self.requests.append(whole)
             self.engine.requests.append(whole)
             self.tasks.append(asyncio.get_running_loop().create_task(self.engine.behaviour(whole, self)))  # type: ignore[arg-type]
@@ -147,6 +152,10 @@ class ScriptedEngine:
         self.wires: list[Wire] = []
         self.closed: list[int] = []
         self.opened = 0
+        self.page = b""
+        """What GET /metrics answers; nothing: 404."""
+        self.looks = 0
+        """How often somebody has asked for it."""
         self.port = 0
         self._server: asyncio.AbstractServer | None = None
 

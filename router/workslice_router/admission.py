@@ -242,6 +242,8 @@ class Admission:
             replica.health = sent(replica.health, now)
         replica.in_flight += 1
         replica.outstanding_tokens += plan.work
+        if plan.sequences != 1:
+            replica.more_sequences += plan.sequences - 1
         replica.dispatched += 1
         pool.running += 1
         self.in_flight += 1
@@ -260,6 +262,8 @@ class Admission:
         pool, replica = lease.pool, lease.replica
         replica.in_flight -= 1
         replica.outstanding_tokens -= lease.plan.work
+        if lease.plan.sequences != 1:
+            replica.more_sequences -= lease.plan.sequences - 1
         replica.load.remove(lease.work)
         pool.running -= 1
         self.in_flight -= 1
@@ -281,13 +285,15 @@ class Admission:
             self._observer.ejected(pool.key)
         now = replica.load.doubted = self._clock()
         replica.health = held_back(replica.health, now)
-        self.table.changed.add(pool)
-        if self._queues:
-            self._pump(pool)
+        self.places_changed(pool)
 
     def well_again(self, pool: Pool, replica: Replica) -> None:
         """The replica takes requests like any other. Others may be granted before this returns."""
         replica.health = HEALTHY
+        self.places_changed(pool)
+
+    def places_changed(self, pool: Pool) -> None:
+        """Its replicas may take more or less than before. Others may be granted or refused before this returns."""
         self.table.changed.add(pool)
         if self._queues:
             self._pump(pool)

@@ -111,12 +111,14 @@ def has_place(pool: Pool, excluded: Collection[str], now: float) -> bool:
 
 
 def best_replica(pool: Pool, excluded: Collection[str], now: float) -> Replica | None:
-    """The replica with room that has the least outstanding work (estimated tokens, then requests); idle ones take turns."""
+    """The replica with room that has the least outstanding work (estimated tokens, those of others included, then requests); idle
+    ones take turns.
+    """
     return min(places(pool, excluded, now), key=_outstanding_work, default=None)
 
 
 def _outstanding_work(replica: Replica) -> tuple[int, int, int]:
-    return replica.outstanding_tokens, replica.in_flight, replica.dispatched
+    return replica.outstanding_tokens + replica.others_tokens, replica.in_flight, replica.dispatched
 
 
 def ready(replica: Replica) -> bool:

@@ -118,6 +118,12 @@ REPLICAS: Final = Definition(
     ("pool", "state"),
     "Replicas by state: available, not_ready, draining or ejected.",
 )
+UNKNOWN_LOAD: Final = Definition(
+    "workslice_router_replicas_of_unknown_load",
+    "gauge",
+    ("pool",),
+    "Ready replicas whose engine has not told its load for some seconds: what others have there is not weighed.",
+)
 SYNCED: Final = Definition("workslice_router_synced", "gauge", (), "1 once the router has seen all pools.")
 
 DEFINITIONS: Final = (
@@ -142,6 +148,7 @@ DEFINITIONS: Final = (
     RUNNING,
     OUTSTANDING,
     REPLICAS,
+    UNKNOWN_LOAD,
     SYNCED,
 )
 """Every metric, in the order of /metrics; docs/metrics.md is generated from it."""
@@ -289,7 +296,7 @@ class Metrics:
 
 
 def _pool_gauges(table: RoutingTable, now: float) -> Iterator[str]:
-    gauges = (QUEUED, QUEUED_TOKENS, OLDEST_WAIT, RUNNING, OUTSTANDING, REPLICAS)
+    gauges = (QUEUED, QUEUED_TOKENS, OLDEST_WAIT, RUNNING, OUTSTANDING, UNKNOWN_LOAD, REPLICAS)
     lines: dict[str, list[str]] = {gauge.name: [_header(gauge)] for gauge in gauges}
     for index, pool in enumerate(list(table.pools.values())):
         label = (pool.key,)
@@ -299,6 +306,7 @@ def _pool_gauges(table: RoutingTable, now: float) -> Iterator[str]:
             (OLDEST_WAIT, round(pool.queue.oldest_wait(now), 3)),
             (RUNNING, pool.running),
             (OUTSTANDING, sum(replica.outstanding_tokens for replica in pool.replicas)),
+            (UNKNOWN_LOAD, sum(replica.spec.ready and replica.gauges is None for replica in pool.replicas)),
         ):
             lines[gauge.name].append(f"{_series(gauge, label)} {value}\n")
         states = {"available": 0, "not_ready": 0, "draining": 0, "ejected": 0}

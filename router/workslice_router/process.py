@@ -19,6 +19,7 @@ from workslice_router.api_keys import ApiKeys
 from workslice_router.client_connection import ClientConnection
 from workslice_router.data_path import DataPath
 from workslice_router.estimate import Estimator
+from workslice_router.gauge_scrape import GaugeScrape
 from workslice_router.json_log import configure_json_log
 from workslice_router.kubernetes_access import KubernetesConfigError
 from workslice_router.metrics import Metrics
@@ -97,6 +98,8 @@ async def run(settings: Settings) -> int:
         lambda: ClientConnection(data_path), settings.host, settings.port, backlog=_BACKLOG, reuse_address=True
     )
     sweep = loop.create_task(data_path.sweep_for_ever())
+    scrape = GaugeScrape(table, admission, data_path.start_task, loop.time, random.random)
+    gauges = loop.create_task(scrape.run())
     port, admin_port = (one.sockets[0].getsockname()[1] for one in (server, admin))
     # What the imports made stays for ever: the collector must not look through it again in the middle of traffic.
     gc.collect()
@@ -109,6 +112,7 @@ async def run(settings: Settings) -> int:
     grace = settings.listener_grace if number is signal.SIGTERM else 0.0
     await drain(data_path, server, grace, settings.drain_timeout)
     sweep.cancel()
+    gauges.cancel()
     admin.close()
     if discovery is None:
         return 0

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from workslice_router.prompt_sizes import PromptSizes
+from workslice_router.shown_load import ShownLoad
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ class Work:
 
 @dataclass(eq=False, slots=True)
 class ReplicaLoad:
-    """Everything that one router has running on one replica."""
+    """Everything that one router has running on one replica, and what its engine has shown of the rest."""
 
     prompts: dict[Work, None] = field(default_factory=dict)
     """Those without a first token, in order."""
@@ -73,6 +74,8 @@ class ReplicaLoad:
     """KV cache that all of them take, halfway through their answers."""
     doubted: float = float("-inf")
     """Until then the replica stood still: what was sent before does not show that its engine is slow."""
+    shown: ShownLoad | None = None
+    """What others have there; None while that is unknown."""
 
     def add(self, work: Work, now: float, pace: EnginePace) -> None:
         """A request is sent."""

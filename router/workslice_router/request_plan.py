@@ -34,6 +34,8 @@ class Plan:
     bounded: bool
     """The client set max_tokens."""
     arrived: float
+    sequences: int = 1
+    """What the engine makes of it: one for each answer of each prompt."""
 
     @property
     def stays_in_class(self) -> bool:
@@ -86,6 +88,7 @@ def plan_request(
         prompt_work=prompts,
         bounded=bounded,
         arrived=now,
+        sequences=view.choices,
     )
 
 

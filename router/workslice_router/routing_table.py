@@ -5,9 +5,11 @@ from dataclasses import dataclass, field
 
 from workslice_router.class_times import NO_TIMES, ClassTimes, most_patient
 from workslice_router.ejection import HEALTHY, Health
+from workslice_router.engine_gauges import EngineGauges
 from workslice_router.pool_queue import PoolQueue
 from workslice_router.replica_load import FIRST_PACE, EnginePace, ReplicaLoad, ServiceLevel, strictest
 from workslice_router.retry_budget import RetryBudget
+from workslice_router.shown_load import FIRST_ANSWER, FIRST_PROMPT_SHARE, MeanRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +92,21 @@ class Replica:
     """Not before this time it is asked whether it hangs."""
     load: ReplicaLoad = field(default_factory=ReplicaLoad)
     kv_tokens: int | None = None
-    """Tokens that its KV cache holds; None: unknown."""
+    """Tokens that its KV cache holds; None as long as it has not said so."""
     dispatch_cap: int = 1 << 30
     """It gets no further request while it runs so many, whatever the pool's max_concurrent allows."""
     listed: bool = True
     """Discovery still lists it; a replica that is gone stays until its last request ends."""
+    more_sequences: int = 0
+    """Sequences that the requests in flight are at the engine, beyond one for each: several prompts, or `n` answers."""
+    others_tokens: int = 0
+    """Estimated tokens of the requests that others have there; 0 while that is unknown."""
+    gauges: EngineGauges | None = None
+    """What the engine showed of late; None while that is unknown."""
+    gauges_at: float = float("-inf")
+    """When it last showed anything."""
+    look_at: float = 0.0
+    """Not before this time it is asked for its gauges again."""
 
     @property
     def uid(self) -> str:
@@ -110,6 +122,11 @@ class Replica:
     def port(self) -> int:
         """TCP port."""
         return self.spec.port
+
+    @property
+    def sequences(self) -> int:
+        """What the engine counts of this router's requests."""
+        return self.in_flight + self.more_sequences
 
 
 @dataclass(eq=False, slots=True)
@@ -130,6 +147,11 @@ class Pool:
     retries: RetryBudget = field(default_factory=RetryBudget)
     mean_tokens: float = 0.0
     """Estimated size of its requests of late, prompt and answer; 0: unknown."""
+    mean_request: MeanRequest = field(init=False)
+    """What this router's requests to it are like."""
+
+    def __post_init__(self) -> None:
+        self.mean_request = MeanRequest(self.spec.class_tokens * FIRST_PROMPT_SHARE, FIRST_ANSWER)
 
     @property
     def key(self) -> str:

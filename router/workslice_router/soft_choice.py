@@ -22,6 +22,10 @@ OTHERS_ANSWERS: Final = 0.02
 # token, costs. Rooflines of 8-bit models of 8 billion parameters; only differences between replicas matter.
 STEP_TOKENS: Final = 110.0
 TOKENS_PER_HELD_TOKEN: Final = 1.2e-3
+FULL_CACHE: Final = 0.9
+"""Share of the KV cache from which an engine may soon have to interrupt sequences and compute them anew."""
+FULLER: Final = 100.0
+"""Service levels that a request costs for the share beyond: so much that it goes there last."""
 
 
 def best_place(
@@ -52,7 +56,13 @@ def cost(load: ReplicaLoad, prompt: float, answer: float, level: ServiceLevel, p
     """What a request costs there, in service levels: its own first token and its answer's pace, and the delay of those already there."""
     speed = pace.tokens_per_second
     held = load.held_tokens + prompt + answer / 2
-    step = STEP_TOKENS + load.answering + 1 + TOKENS_PER_HELD_TOKEN * held
+    beside, others, full, shown = load.answering + 1.0, 0.0, 0.0, load.shown
+    if shown is not None:
+        full = max(0.0, shown.kv_used + held * shown.kv_per_token - FULL_CACHE)
+        held += shown.held_tokens
+        beside += shown.answering + shown.prompts
+        others = shown.prompts * min(shown.prompt, prompt)
+    step = STEP_TOKENS + beside + TOKENS_PER_HELD_TOKEN * held
     if not load.prompts:
         first, delay = prompt, 0.0
     else:
@@ -61,7 +71,11 @@ def cost(load: ReplicaLoad, prompt: float, answer: float, level: ServiceLevel, p
         step += len(load.prompts)
         if longer > 0:  # computed beside the answer
             step += min(longer / max(1.0, answer), (pace.at_once - 1) * pace.chunk or pace.chunk)
-    total = first / speed / level.first_token + step / speed / level.per_token + OTHERS_FIRST_TOKEN * delay / speed
+    total = (
+        (first + others) / speed / level.first_token
+        + step / speed / level.per_token
+        + OTHERS_FIRST_TOKEN * delay / speed
+    )
     if load.haste:
         total += OTHERS_ANSWERS * load.haste * prompt / speed
-    return total
+    return total + FULLER * full

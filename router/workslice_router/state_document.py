@@ -7,6 +7,7 @@ from typing import Final
 
 import orjson
 
+from workslice_router.engine_gauges import EngineGauges
 from workslice_router.routing_table import Pool, RoutingTable
 
 POOLS_PER_STEP: Final = 50
@@ -57,7 +58,20 @@ def _pool(pool: Pool, now: float) -> dict[str, object]:
                 "ready": replica.spec.ready,
                 "draining": replica.spec.draining or not replica.listed,
                 "ejected": replica.health.ejected,
+                "kvTokens": replica.kv_tokens,
+                "engine": _engine(replica.gauges),
             }
             for replica in pool.replicas
         ],
+    }
+
+
+def _engine(gauges: EngineGauges | None) -> dict[str, object] | None:
+    if gauges is None:
+        return None
+    used = gauges.kv_used
+    return {
+        "running": gauges.running,
+        "waiting": gauges.waiting,
+        "kvCacheUsage": None if used is None else round(used, 4),
     }

@@ -1,0 +1,19 @@
+"""What is kept of an engine's gauges on its replica, for the choice of replicas and for the limits of what they run. Pure."""
+
+from workslice_router.engine_gauges import EngineGauges
+from workslice_router.routing_table import Pool, Replica
+from workslice_router.shown_load import mean_request, shown_load
+
+
+def take_gauges(pool: Pool, replica: Replica, gauges: EngineGauges | None, own: int, now: float) -> None:
+    """Keep what the engine showed at `now`, while this router had `own` sequences there; None when its load has become unknown."""
+    replica.gauges = gauges
+    if gauges is None:
+        replica.load.shown, replica.others_tokens = None, 0
+        return
+    load = replica.load
+    pool.mean_request = mean_request(pool.mean_request, replica.in_flight, replica.outstanding_tokens, load.held_tokens)
+    shown = shown_load(gauges, own, load.held_tokens, pool.mean_request)
+    load.shown, replica.others_tokens = shown, shown.tokens
+    replica.gauges_at = now
+    replica.kv_tokens = gauges.kv_tokens or replica.kv_tokens

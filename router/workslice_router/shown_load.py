@@ -1,0 +1,78 @@
+"""What the gauges of an engine add to what this router knows of a replica: the requests that others have there. Pure.
+
+Several routers, and anybody else who may reach an engine, send to it without a word to each other. Each knows its own requests at once and
+exactly; the engine tells every second or two how many it has in all. The difference belongs to the others. What those requests are
+made of nobody says: they are taken to be like this router's own.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from workslice_router.engine_gauges import EngineGauges
+
+FIRST_PROMPT_SHARE: Final = 0.25
+"""Of the largest request of a class: a prompt, before anything is known."""
+FIRST_ANSWER: Final = 256.0
+_LEARNING_RATE: Final = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class MeanRequest:
+    """What this router's requests to a pool are like of late, in tokens."""
+
+    prompt: float
+    answer: float
+
+
+def mean_request(known: MeanRequest, requests: int, outstanding: float, held: float) -> MeanRequest:
+    """After a look at a replica with so many requests, of so many tokens in all (prompts and answers) and halfway through their answers."""
+    if not requests:
+        return known
+    prompt = min(outstanding, max(0.0, 2 * held - outstanding)) / requests
+    answer = outstanding / requests - prompt
+    return MeanRequest(
+        known.prompt + _LEARNING_RATE * (prompt - known.prompt), known.answer + _LEARNING_RATE * (answer - known.answer)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ShownLoad:
+    """What others have on a replica."""
+
+    requests: int
+    tokens: int
+    """Of their prompts and answers, as this router counts its own."""
+    prompts: float
+    """Those without a first token, as far as the engine makes them wait."""
+    prompt: float
+    """Tokens of one of their prompts."""
+    answering: float
+    """The rest of the requests."""
+    held_tokens: float
+    """KV cache that all of them take, halfway through their answers."""
+    kv_used: float
+    """Share of the KV cache that this router's own requests do not explain; 0 when the engine does not tell."""
+    kv_per_token: float
+    """Share that a token takes; 0 when unknown."""
+
+
+def shown_load(gauges: EngineGauges, own: int, own_held: float, mean: MeanRequest) -> ShownLoad:
+    """What gauges say of others while this router had `own` sequences there, which hold so many tokens.
+
+    A request that waits at the engine has its whole prompt to come. One that runs has its first token soon, if not already.
+    """
+    total = gauges.running + gauges.waiting
+    others = max(0, total - own)
+    waiting = others * gauges.waiting / total if total else 0.0
+    per_token = 1 / gauges.kv_tokens if gauges.kv_tokens else 0.0
+    used = max(0.0, (gauges.kv_used or 0.0) - own_held * per_token)
+    return ShownLoad(
+        requests=others,
+        tokens=round(others * (mean.prompt + mean.answer)),
+        prompts=waiting,
+        prompt=mean.prompt,
+        answering=others - waiting,
+        held_tokens=others * (mean.prompt + mean.answer / 2),
+        kv_used=used,
+        kv_per_token=per_token,
+    )
