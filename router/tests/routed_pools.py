@@ -88,10 +88,11 @@ class Bench:
         excluded: Iterable[str] = (),
         body_bytes: int = 100,
         caller: str = "anna",
+        session: bytes | None = None,
         **changes: Any,
     ) -> tuple[Asker, Lease | Ticket]:
         asker = Asker(caller)
-        plan = self.admission.plan(view(**changes), requested_class)
+        plan = self.admission.plan(view(**changes), requested_class, session)
         placed = self.admission.submit(plan, asker, body_bytes=body_bytes, excluded=frozenset(excluded))
         return asker, placed
 

@@ -10,6 +10,7 @@ import workslice_router
 PACKAGE = Path(workslice_router.__file__).parent
 PURE = (
     "admission",
+    "affinity",
     "answer_length",
     "choose",
     "class_line",
@@ -25,12 +26,15 @@ PURE = (
     "place_pace",
     "pool_queue",
     "pool_spec",
+    "prefix_places",
+    "prompt_prefix",
     "quantile_sketch",
     "replica_gauges",
     "replica_load",
     "request_body",
     "request_plan",
     "routing_table",
+    "session_places",
     "shown_load",
     "soft_choice",
     "splice",

@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from workslice_router.affinity import Affinity
 from workslice_router.choose import (
     best_replica,
     has_hope,
@@ -118,6 +119,7 @@ class Admission:
         self._next_caps = 0.0
         self._to_pump: dict[Pool, None] = {}
         self._pumping = False
+        self._affinity = Affinity()
         table.on_change = self._table_changed
 
     @property
@@ -130,13 +132,13 @@ class Admission:
         """Bytes of the bodies of all requests in queues."""
         return self._room.queued_bytes
 
-    def plan(self, view: RequestView, requested_class: str | None) -> Plan:
-        """Find the model and the class of a request.
+    def plan(self, view: RequestView, requested_class: str | None, session: bytes | None = None) -> Plan:
+        """Find the model and the class of a request; `session` is what its client calls its session.
 
         Raises:
             Refused: unknown model (404), unknown class or a request that fits nowhere (400).
         """
-        return plan_request(self.table, self._estimator, view, requested_class, self._clock())
+        return plan_request(self.table, self._estimator, view, requested_class, self._clock(), session)
 
     def larger(self, lease: Lease, view: RequestView) -> Plan | None:
         """A plan for a larger pool after the engine of `lease` found the prompt too long for its context; None when there is none.
@@ -157,21 +159,22 @@ class Admission:
         """
         plan = current_plan(self.table, plan)
         now = self._clock()
-        class_only = plan.stays_in_class
+        class_only, ties, level = plan.stays_in_class, plan.ties, plan.chosen.level
+        chance = ties.chance if ties is not None and ties.session else self._random()
         order = list(
-            pools_in_order(
-                plan.routes, plan.chosen, plan.prompt_tokens, plan.total, plan.room, class_only, self._random()
-            )
+            pools_in_order(plan.routes, plan.chosen, plan.prompt_tokens, plan.total, plan.room, class_only, chance)
         )
-        if plan.chosen.level is not None and order and order[0].spec.class_name == plan.chosen.name:
+        favourite = self._affinity.favourite(ties, order[0], now) if ties is not None and order else None
+        if level is not None and order and order[0].spec.class_name == plan.chosen.name:
             pools = pools_to_share(plan.routes, plan.chosen, order, plan.room, class_only, excluded, now)
-            prompts = plan.prompt_work
-            shared = best_place(pools, plan.chosen, prompts, plan.work - prompts, plan.chosen.level, excluded, now)
+            prompts, known = plan.prompt_work, self._affinity.known(ties) if ties is not None else None
+            answers = plan.work - prompts
+            shared = best_place(pools, plan.chosen, prompts, answers, level, excluded, now, known, favourite)
             if shared is not None:
                 return self._grant(plan, *shared, 0.0, now)
         for pool in order:
             if not pool.queue:
-                replica = best_replica(pool, excluded, now)
+                replica = best_replica(pool, excluded, now, favourite, plan.prompt_work)
                 if replica is not None:
                     return self._grant(plan, pool, replica, 0.0, now)
         return self._wait(plan, order, client, body_bytes, excluded, now)
@@ -202,8 +205,7 @@ class Admission:
         """Refuse those who have waited too long, use replicas whose rest is over, and forget; call it about ten times a second."""
         now = self._clock()
         for pool in self.table.pools.values():
-            if pool.pace is not pool.spec.first_pace:
-                pool.pace = faded_pace(pool.pace, pool.spec.first_pace, now)
+            pool.pace = faded_pace(pool.pace, pool.spec.first_pace, now)
         if now >= self._next_caps:
             self._next_caps = now + _CAP_SECONDS
             for pool in self.table.pools.values():
@@ -242,14 +244,14 @@ class Admission:
             replica.health = sent(replica.health, now)
         replica.in_flight += 1
         replica.outstanding_tokens += plan.work
-        if plan.sequences != 1:
-            replica.more_sequences += plan.sequences - 1
+        replica.sequences += plan.sequences
         replica.dispatched += 1
         pool.running += 1
         self.in_flight += 1
         self.table.changed.add(pool)
-        prompts = plan.prompt_work
-        work = Work(prompts, plan.work - prompts, plan.chosen.level)
+        work = Work(plan.prompt_work, plan.work - plan.prompt_work, plan.chosen.level)
+        if plan.ties is not None:
+            self._affinity.sent(plan.ties, replica, work, now)
         replica.load.add(work, now, pool.pace)
         return Lease(self, plan, pool, replica, queued_seconds, probe, work)
 
@@ -262,8 +264,7 @@ class Admission:
         pool, replica = lease.pool, lease.replica
         replica.in_flight -= 1
         replica.outstanding_tokens -= lease.plan.work
-        if lease.plan.sequences != 1:
-            replica.more_sequences -= lease.plan.sequences - 1
+        replica.sequences -= lease.plan.sequences
         replica.load.remove(lease.work)
         pool.running -= 1
         self.in_flight -= 1
@@ -323,7 +324,7 @@ class Admission:
             if ticket is None:
                 return
             excluded = avoided(pool, ticket) if ticket.excluded else ()
-            replica = _best(pool, ticket.plan, excluded, now) or _best(pool, ticket.plan, (), now)
+            replica = self._best(pool, ticket.plan, excluded, now) or self._best(pool, ticket.plan, (), now)
             assert replica is not None
             waiter, waited = ticket.waiter, now - ticket.waiter.enqueued
             self._observer.queued(pool.key, ticket.plan.chosen.name, waited)
@@ -332,6 +333,16 @@ class Admission:
             ticket.client.granted(lease)
         if pool.queue and not has_hope(pool, ()):
             self._place_again(pool)
+
+    def _best(self, pool: Pool, plan: Plan, excluded: Collection[str], now: float) -> Replica | None:
+        """The replica of one pool that a request gets which has waited for it."""
+        ties, level, prompts = plan.ties, plan.chosen.level, plan.prompt_work
+        favourite = self._affinity.favourite(ties, pool, now) if ties is not None else None
+        if level is None:
+            return best_replica(pool, excluded, now, favourite, prompts)
+        known, answers = self._affinity.known(ties) if ties is not None else None, plan.work - prompts
+        place = best_place((pool,), plan.chosen, prompts, answers, level, excluded, now, known, favourite)
+        return place[1] if place is not None else None
 
     def _table_changed(self, pools: Collection[Pool]) -> None:
         for pool in pools:
@@ -358,13 +369,3 @@ class Admission:
                 placed.waiter.enqueued = ticket.waiter.enqueued
                 ticket.pool, ticket.waiter = placed.pool, placed.waiter
                 ticket.waiter.item = ticket
-
-
-def _best(pool: Pool, plan: Plan, excluded: Collection[str], now: float) -> Replica | None:
-    """The replica of one pool that a request gets which has waited for it."""
-    level = plan.chosen.level
-    if level is None:
-        return best_replica(pool, excluded, now)
-    prompts = plan.prompt_work
-    place = best_place((pool,), plan.chosen, prompts, plan.work - prompts, level, excluded, now)
-    return place[1] if place is not None else None

@@ -1,10 +1,14 @@
 """Which pool and which replica take a request: by weight between pools of its class, by least outstanding work inside a pool."""
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Final
 
 from workslice_router.classify import prefers
 from workslice_router.ejection import HEALTHY, available, hopeful
 from workslice_router.routing_table import ClassRoutes, ModelRoutes, Pool, Replica
+
+FAVOURITE_RATIO: Final = 1.3
+"""How much more outstanding work than the best replica the favourite of a session may have, where a class has no service level."""
 
 
 def pools_in_order(
@@ -110,11 +114,19 @@ def has_place(pool: Pool, excluded: Collection[str], now: float) -> bool:
     return next(places(pool, excluded, now), None) is not None
 
 
-def best_replica(pool: Pool, excluded: Collection[str], now: float) -> Replica | None:
+def best_replica(
+    pool: Pool, excluded: Collection[str], now: float, favourite: Replica | None = None, spared: float = 0.0
+) -> Replica | None:
     """The replica with room that has the least outstanding work (estimated tokens, those of others included, then requests); idle
-    ones take turns.
+    ones take turns. The favourite has room and is taken unless it has more than 1.3 times that, and beyond it more than the tokens
+    that it would spare.
     """
-    return min(places(pool, excluded, now), key=_outstanding_work, default=None)
+    best = min(places(pool, excluded, now), key=_outstanding_work, default=None)
+    if favourite is None or best is None or best is favourite:
+        return best
+    if _outstanding_work(favourite)[0] > FAVOURITE_RATIO * _outstanding_work(best)[0] + spared:
+        return best
+    return favourite if any(one is favourite for one in places(pool, excluded, now)) else best
 
 
 def _outstanding_work(replica: Replica) -> tuple[int, int, int]:

@@ -90,9 +90,10 @@ class Exchange:
         self._data_path.exchanges.add(self)
         requested = self._request.header(b"x-workslice-class")
         try:
-            self._view = read_request_body(self._body, self._path)
+            self._view = read_request_body(self._body, self._path, prefix=self._data_path.table.has_levels)
             requested_class = requested.decode("ascii", "replace") if requested is not None else None
-            self._plan = plan = self._data_path.admission.plan(self._view, requested_class)
+            session = self._request.header(b"x-workslice-session")
+            self._plan = plan = self._data_path.admission.plan(self._view, requested_class, session)
             if plan.chosen.times.keep_alive is not None and self._view.stream:
                 self._comment_at = self._request.received_at + plan.chosen.times.keep_alive
             self._submit()

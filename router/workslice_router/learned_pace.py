@@ -25,10 +25,10 @@ _HALF_FORGOTTEN: Final = 30.0
 def learned_pace(pace: EnginePace, first: EnginePace, load: ReplicaLoad, work: Work, now: float) -> EnginePace:
     """The pace after a first token at `now`. What came after the request has slowed it as well, so that the truth is rather above
     what one request shows than below: higher observations count more. All that wait while a replica stands still are late
-    together: they show it once, and no more than a doubtful delay.
+    together: they show it once, and no more than a doubtful delay. What a cache spared is a guess, so that such a request shows nothing.
     """
     elapsed = now - work.sent
-    if not work.ahead or work.prompt < _LEAST_TOKENS or elapsed <= 0:
+    if not work.ahead or work.familiar or work.prompt < _LEAST_TOKENS or elapsed <= 0:
         return pace
     speed = pace.tokens_per_second
     seen = min(first.tokens_per_second * _MOST, max(first.tokens_per_second / _MOST, work.ahead / elapsed))
@@ -46,7 +46,7 @@ def learned_pace(pace: EnginePace, first: EnginePace, load: ReplicaLoad, work: W
 def faded_pace(pace: EnginePace, first: EnginePace, now: float) -> EnginePace:
     """The pace at `now`, a little nearer to the first guess than at the last look when no first token has shown it for a while."""
     forgetting = now - pace.learned - _REMEMBERED
-    if forgetting <= 0:
+    if pace is first or forgetting <= 0:
         return pace
     ratio = (pace.tokens_per_second / first.tokens_per_second) ** 0.5 ** (forgetting / _HALF_FORGOTTEN)
     if 0.99 < ratio < 1.01:

@@ -16,4 +16,6 @@ def take_gauges(pool: Pool, replica: Replica, gauges: EngineGauges | None, own: 
     shown = shown_load(gauges, own, load.held_tokens, pool.mean_request)
     load.shown, replica.others_tokens = shown, shown.tokens
     replica.gauges_at = now
-    replica.kv_tokens = gauges.kv_tokens or replica.kv_tokens
+    if gauges.kv_tokens:
+        replica.kv_tokens = gauges.kv_tokens
+        replica.remembers = int(gauges.kv_tokens / max(1.0, pool.mean_request.prompt + pool.mean_request.answer))

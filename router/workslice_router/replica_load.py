@@ -57,6 +57,8 @@ class Work:
     sent: float = 0.0
     ahead: float = 0.0
     """Prompt tokens to be computed before its first token, its own included, as expected when it was sent; 0 without a level."""
+    familiar: bool = False
+    """A part of its prompt is taken to be in the engine's cache, and not counted."""
 
 
 @dataclass(eq=False, slots=True)

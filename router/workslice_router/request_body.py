@@ -9,6 +9,7 @@ import orjson
 
 from workslice_router.json_structure import MOST_CONTAINERS, MOST_STRINGS, MOST_VALUES, has_too_many_parts
 from workslice_router.openai_errors import Reason, Refused, refusal
+from workslice_router.prompt_prefix import Prefix, prefix_of
 from workslice_router.text_size import TextKind, text_size
 
 CHAT: Final = "/v1/chat/completions"
@@ -56,10 +57,12 @@ class RequestView:
     """The engine cuts the prompt before it counts it (vLLM's `truncate_prompt_tokens`)."""
     ignores_end: bool = False
     """The answer goes on until something cuts it (vLLM's `ignore_eos`)."""
+    prefix: Prefix | None = None
+    """How the prompt begins; None when it is short, not one text, or nobody asked."""
 
 
-def read_request_body(body: bytes, endpoint: str) -> RequestView:
-    """Parse a body for one of the three endpoints.
+def read_request_body(body: bytes, endpoint: str, *, prefix: bool = False) -> RequestView:
+    """Parse a body for one of the three endpoints; `prefix` asks how the prompt begins.
 
     Raises:
         Refused: not a JSON object in UTF-8, nested deeper than 200, a duplicate key, far too many parts, or a field that decisions
@@ -99,6 +102,7 @@ def read_request_body(body: bytes, endpoint: str) -> RequestView:
         has_priority="priority" in parsed,
         truncates_prompt=parsed.get("truncate_prompt_tokens") is not None,
         ignores_end=bool(parsed.get("ignore_eos")),
+        prefix=prefix_of(model, prompt.texts) if prefix and prompt.prompts == 1 and not prompt.media else None,
     )
 
 

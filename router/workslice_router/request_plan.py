@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass, replace
 
+from workslice_router.affinity import Ties, ties_of
 from workslice_router.choose import lends, takes_over
 from workslice_router.classify import classify
 from workslice_router.estimate import Estimator
@@ -36,6 +37,8 @@ class Plan:
     arrived: float
     sequences: int = 1
     """What the engine makes of it: one for each answer of each prompt."""
+    ties: Ties | None = None
+    """What ties it to replicas, if anything does."""
 
     @property
     def stays_in_class(self) -> bool:
@@ -44,7 +47,12 @@ class Plan:
 
 
 def plan_request(
-    table: RoutingTable, estimator: Estimator, view: RequestView, requested_class: str | None, now: float
+    table: RoutingTable,
+    estimator: Estimator,
+    view: RequestView,
+    requested_class: str | None,
+    now: float,
+    session: bytes | None = None,
 ) -> Plan:
     """Find the model and the class of a request; `MODEL@CLASS` names both, and `requested_class` has the last word.
 
@@ -89,6 +97,7 @@ def plan_request(
         bounded=bounded,
         arrived=now,
         sequences=view.choices,
+        ties=ties_of(model, session, view.prefix, prompts) if session or view.prefix is not None else None,
     )
 
 

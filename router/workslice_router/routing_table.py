@@ -97,8 +97,8 @@ class Replica:
     """It gets no further request while it runs so many, whatever the pool's max_concurrent allows."""
     listed: bool = True
     """Discovery still lists it; a replica that is gone stays until its last request ends."""
-    more_sequences: int = 0
-    """Sequences that the requests in flight are at the engine, beyond one for each: several prompts, or `n` answers."""
+    sequences: int = 0
+    """What the requests in flight are at the engine: one for each prompt and each of its answers."""
     others_tokens: int = 0
     """Estimated tokens of the requests that others have there; 0 while that is unknown."""
     gauges: EngineGauges | None = None
@@ -107,6 +107,8 @@ class Replica:
     """When it last showed anything."""
     look_at: float = 0.0
     """Not before this time it is asked for its gauges again."""
+    remembers: int = 256
+    """Requests after which a prompt is gone from its cache."""
 
     @property
     def uid(self) -> str:
@@ -122,11 +124,6 @@ class Replica:
     def port(self) -> int:
         """TCP port."""
         return self.spec.port
-
-    @property
-    def sequences(self) -> int:
-        """What the engine counts of this router's requests."""
-        return self.in_flight + self.more_sequences
 
 
 @dataclass(eq=False, slots=True)
@@ -209,6 +206,8 @@ class RoutingTable:
         """Pools whose numbers changed since the state document last looked."""
         self.on_change: Callable[[Collection[Pool]], None] | None = None
         """Told after a commit which pools it touched, the removed ones included."""
+        self.has_levels = False
+        """A pool has a service level: only then the beginnings of prompts matter."""
         self._by_name: dict[str, dict[str, Pool]] = {}
         self._stale_names: set[str] = set()
         self._touched: set[Pool] = set()
@@ -278,6 +277,7 @@ class RoutingTable:
             for pool in neighbours | self._touched:
                 pool.siblings = self._siblings(pool)
             self._stale_names.clear()
+            self.has_levels = any(pool.spec.level is not None for pool in self.pools.values())
             self.generation += 1
         touched, self._touched = self._touched, set()
         if touched:

@@ -3,7 +3,7 @@
 Pools are preferences here, not walls: a replica of another class's pool is taken when what it spares is worth more than a penalty.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from workslice_router.choose import places
@@ -22,6 +22,10 @@ OTHERS_ANSWERS: Final = 0.02
 # token, costs. Rooflines of 8-bit models of 8 billion parameters; only differences between replicas matter.
 STEP_TOKENS: Final = 110.0
 TOKENS_PER_HELD_TOKEN: Final = 1.2e-3
+FAVOURITE: Final = 0.3
+"""How much more than the best replica the favourite of a session may cost, in service levels."""
+LEAST_COMPUTED: Final = 16.0
+"""Tokens of a prompt that an engine computes even when it knows all of it: caches hold whole blocks, and the last token is needed."""
 FULL_CACHE: Final = 0.9
 """Share of the KV cache from which an engine may soon have to interrupt sequences and compute them anew."""
 FULLER: Final = 100.0
@@ -36,19 +40,29 @@ def best_place(
     level: ServiceLevel,
     excluded: Collection[str],
     now: float,
+    known: Mapping[Replica, float] | None = None,
+    favourite: Replica | None = None,
 ) -> tuple[Pool, Replica] | None:
-    """The replica with room in any of the pools where a request of the class with so many tokens costs least."""
+    """The replica with room in any of the pools where a request of the class with so many tokens costs least. Of its prompt the tokens
+    in `known` need not be computed there. The favourite of its session is taken where it costs little more.
+    """
     best: tuple[Pool, Replica] | None = None
     best_rank: tuple[float, int] | None = None
+    kept: tuple[float, Pool] | None = None
     for pool in pools:
         pace, size = pool.pace, pool.spec.class_tokens
         penalty = 0.0
         if pool.spec.class_name != chosen.name and size != chosen.tokens:
             penalty = LARGER_POOL if size > chosen.tokens else SMALLER_POOL
         for replica in places(pool, excluded, now):
-            rank = (penalty + cost(replica.load, prompt, answer, level, pace), replica.dispatched)
+            fresh = max(LEAST_COMPUTED, prompt - known[replica]) if known and replica in known else prompt
+            rank = (penalty + cost(replica.load, fresh, answer, level, pace), replica.dispatched)
             if best_rank is None or rank < best_rank:
                 best, best_rank = (pool, replica), rank
+            if replica is favourite:
+                kept = rank[0], pool
+    if kept is not None and favourite is not None and best_rank is not None and kept[0] <= best_rank[0] + FAVOURITE:
+        return kept[1], favourite
     return best
 
 
