@@ -14,12 +14,12 @@ from workslice_router.choose import (
     pools_to_share,
 )
 from workslice_router.class_line import Waiter
-from workslice_router.dispatch_cap import dispatch_cap, mean_tokens
 from workslice_router.ejection import HEALTHY, Outcome, held_back, sent, settled
 from workslice_router.estimate import Estimator
 from workslice_router.learned_pace import faded_pace, learned_pace
 from workslice_router.openai_errors import Reason, Refusal, Refused, refusal
 from workslice_router.pool_queue import PoolQueue
+from workslice_router.replica_cap import renew_caps
 from workslice_router.replica_load import Work
 from workslice_router.request_body import RequestView
 from workslice_router.request_plan import Plan, current_plan, larger_plan, no_replicas, plan_request
@@ -209,7 +209,8 @@ class Admission:
         if now >= self._next_caps:
             self._next_caps = now + _CAP_SECONDS
             for pool in self.table.pools.values():
-                self._renew_caps(pool)
+                if renew_caps(pool, now):
+                    self.table.changed.add(pool)
         for pool in list(self._queues):
             for ticket in self._room.take_expired(pool, now):
                 ticket.client.refused(self._room.waited_in_vain(ticket, now))
@@ -221,22 +222,6 @@ class Admission:
         for pool in list(self._queues):
             for ticket in self._room.take_all(pool):
                 ticket.client.refused(cause)
-
-    def _renew_caps(self, pool: Pool) -> None:
-        tokens = requests = 0
-        for replica in pool.replicas:
-            tokens += replica.outstanding_tokens
-            requests += replica.in_flight
-        if not requests:
-            return
-        spec = pool.spec
-        pool.mean_tokens = mean_tokens(pool.mean_tokens, tokens, requests)
-        pace = pool.pace if pool.pace is not spec.first_pace else None
-        for replica in pool.replicas:
-            cap = dispatch_cap(spec.max_concurrent, pool.mean_tokens, replica.kv_tokens, spec.level, pace)
-            if cap != replica.dispatch_cap:
-                replica.dispatch_cap = cap
-                self.table.changed.add(pool)
 
     def _grant(self, plan: Plan, pool: Pool, replica: Replica, queued_seconds: float, now: float) -> Lease:
         probe = replica.health.ejected

@@ -7,6 +7,7 @@ from workslice_router.class_times import NO_TIMES, ClassTimes, most_patient
 from workslice_router.ejection import HEALTHY, Health
 from workslice_router.engine_gauges import EngineGauges
 from workslice_router.pool_queue import PoolQueue
+from workslice_router.replica_limits import FIRST_REQUESTS, NO_LOAD, UNLIMITED, LoadShare
 from workslice_router.replica_load import FIRST_PACE, EnginePace, ReplicaLoad, ServiceLevel, strictest
 from workslice_router.retry_budget import RetryBudget
 from workslice_router.shown_load import FIRST_ANSWER, FIRST_PROMPT_SHARE, MeanRequest
@@ -93,8 +94,16 @@ class Replica:
     load: ReplicaLoad = field(default_factory=ReplicaLoad)
     kv_tokens: int | None = None
     """Tokens that its KV cache holds; None as long as it has not said so."""
-    dispatch_cap: int = 1 << 30
+    dispatch_cap: int = UNLIMITED
     """It gets no further request while it runs so many, whatever the pool's max_concurrent allows."""
+    shared_limit: int = UNLIMITED
+    """This router's part of its places, while others use it as well."""
+    warm_limit: int = UNLIMITED
+    """What it may have while it is new."""
+    warm: bool = False
+    """It is no longer new."""
+    ready_since: float | None = None
+    """When it came into rotation, unless it was there before the clock was looked at."""
     listed: bool = True
     """Discovery still lists it; a replica that is gone stays until its last request ends."""
     sequences: int = 0
@@ -144,6 +153,8 @@ class Pool:
     retries: RetryBudget = field(default_factory=RetryBudget)
     mean_tokens: float = 0.0
     """Estimated size of its requests of late, prompt and answer; 0: unknown."""
+    share: LoadShare = NO_LOAD
+    """Whose load its replicas carry."""
     mean_request: MeanRequest = field(init=False)
     """What this router's requests to it are like."""
 
@@ -236,10 +247,13 @@ class RoutingTable:
             return
         known = {replica.spec.uid: replica for replica in pool.replicas}
         listed = []
+        beside_warm = any(replica.warm for replica in pool.replicas)
         for spec in sorted(specs, key=lambda one: one.uid):
             replica = known.pop(spec.uid, None)
             if replica is None:
                 replica = Replica(spec)
+                if beside_warm:
+                    replica.warm_limit = replica.dispatch_cap = FIRST_REQUESTS
             elif replica.spec.ready != spec.ready and spec.ready:
                 replica.health = HEALTHY  # its probes say that it is back
             replica.spec, replica.listed = spec, True

@@ -1,0 +1,94 @@
+"""Caps of replicas that are new, or that others use, in the router's own accounts."""
+
+from dataclasses import replace
+
+from routed_pools import SHORT, Bench, replicas, table_of
+
+from workslice_router.admission import Lease
+from workslice_router.ejection import Outcome
+from workslice_router.engine_gauges import EngineGauges
+from workslice_router.replica_gauges import take_gauges
+from workslice_router.replica_limits import FIRST_REQUESTS, WARM_SECONDS
+
+WIDE = replace(SHORT, max_concurrent=40)
+
+
+def tick(bench: Bench, seconds: float = 1.1) -> None:
+    bench.now += seconds
+    bench.admission.tick()
+
+
+def beside(*uids: str) -> Bench:
+    """A pool of a warm replica and then of these new ones as well."""
+    bench = Bench(table_of((WIDE, replicas("old"))))
+    tick(bench)
+    bench.table.put_replicas(WIDE.key, replicas("old", *uids))
+    bench.table.commit()
+    return bench
+
+
+def on(leases: list[Lease], uid: str) -> list[Lease]:
+    return [lease for lease in leases if lease.replica.uid == uid]
+
+
+def test_a_replica_that_comes_to_others_is_not_flooded() -> None:
+    bench = beside("new")
+    leases = [bench.lease() for _ in range(20)]
+    assert len(on(leases, "new")) == FIRST_REQUESTS
+    for lease in on(leases, "new"):
+        lease.settle(Outcome.OK)
+    tick(bench)
+    more = [bench.lease() for _ in range(20)]
+    assert FIRST_REQUESTS < len(on(more, "new")) < 20
+
+
+def test_a_new_replica_is_like_the_others_after_some_seconds_even_without_work() -> None:
+    bench = beside("new")
+    tick(bench)
+    tick(bench, WARM_SECONDS)
+    leases = [bench.lease() for _ in range(70)]
+    assert len(on(leases, "new")) == 35
+
+
+def test_the_first_replicas_of_a_pool_take_all_at_once() -> None:
+    bench = Bench(table_of((WIDE, ())))
+    tick(bench)
+    bench.table.put_replicas(WIDE.key, replicas("a", "b"))
+    bench.table.commit()
+    assert len({bench.lease().replica.uid for _ in range(80)}) == 2
+    tick(bench)
+    assert [one.dispatch_cap for one in bench.table.pools[WIDE.key].replicas] == [40, 40]
+
+
+def test_a_replica_that_is_not_ready_yet_only_begins_when_it_is() -> None:
+    bench = Bench(table_of((WIDE, replicas("old"))))
+    tick(bench)
+    for ready in (False, True):
+        bench.table.put_replicas(WIDE.key, [*replicas("old"), *replicas("new", ready=ready)])
+        bench.table.commit()
+        tick(bench, 2 * WARM_SECONDS if not ready else 1.1)
+    assert len(on([bench.lease() for _ in range(30)], "new")) == FIRST_REQUESTS
+
+
+def test_places_that_others_use_are_not_taken_and_given_back_when_their_load_is_unknown() -> None:
+    bench = Bench(table_of((WIDE, replicas("a"))))
+    (pool,) = bench.table.pools.values()
+    take_gauges(pool, pool.replicas[0], EngineGauges(35, 0, 0.1, None), 0, bench.now)
+    mine = [bench.lease()]
+    take_gauges(pool, pool.replicas[0], EngineGauges(36, 0, 0.1, None), 1, bench.now)
+    assert pool.replicas[0].dispatch_cap < 10
+    take_gauges(pool, pool.replicas[0], None, 0, bench.now)
+    mine += [bench.lease() for _ in range(39)]
+    assert len(mine) == 40
+
+
+def test_one_request_waits_no_longer_than_the_next_look_for_a_place_that_others_leave() -> None:
+    bench = Bench(table_of((WIDE, replicas("a"))))
+    (pool,) = bench.table.pools.values()
+    take_gauges(pool, pool.replicas[0], EngineGauges(60, 0, 0.1, None), 0, bench.now)
+    mine = [bench.lease() for _ in range(pool.replicas[0].dispatch_cap)]
+    assert len(mine) < 5
+    asker, _ = bench.wait()
+    take_gauges(pool, pool.replicas[0], EngineGauges(len(mine), 0, 0.1, None), len(mine), bench.now)
+    bench.admission.places_changed(pool)
+    assert len(asker.leases) == 1

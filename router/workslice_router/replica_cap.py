@@ -1,0 +1,44 @@
+"""The one number that says how many requests a router may have on a replica now, from all that limits them. Pure."""
+
+from workslice_router.dispatch_cap import dispatch_cap, mean_tokens
+from workslice_router.replica_limits import UNLIMITED, warm_limit
+from workslice_router.routing_table import Pool, Replica
+
+
+def renew_caps(pool: Pool, now: float) -> bool:
+    """Take in what runs on a pool's replicas and since when they have been in rotation; True when a cap has changed."""
+    tokens = requests = 0
+    someone_warm = False
+    for replica in pool.replicas:
+        tokens += replica.outstanding_tokens
+        requests += replica.in_flight
+        someone_warm = someone_warm or replica.warm
+    if requests:
+        pool.mean_tokens = mean_tokens(pool.mean_tokens, tokens, requests)
+    changed = False
+    for replica in pool.replicas:
+        if not replica.warm and replica.spec.ready:
+            _warm_up(replica, someone_warm, pool.spec.max_concurrent, now)
+        changed = renew_cap(pool, replica) or changed
+    return changed
+
+
+def renew_cap(pool: Pool, replica: Replica) -> bool:
+    """Renew the cap of one replica; True when it has changed."""
+    spec = pool.spec
+    pace = pool.pace if pool.pace is not spec.first_pace else None
+    own = dispatch_cap(spec.max_concurrent, pool.mean_tokens, replica.kv_tokens, spec.level, pace)
+    cap = min(own, replica.shared_limit, replica.warm_limit)
+    changed = cap != replica.dispatch_cap
+    replica.dispatch_cap = cap
+    return changed
+
+
+def _warm_up(replica: Replica, someone_warm: bool, most: int, now: float) -> None:
+    """Without a warm replica beside it there is nobody to spare it for."""
+    if replica.ready_since is None:
+        replica.ready_since = now
+    replica.warm_limit = warm_limit(now - replica.ready_since, replica.dispatched - replica.in_flight, most)
+    replica.warm = not someone_warm or replica.warm_limit >= most
+    if replica.warm:
+        replica.warm_limit = UNLIMITED
