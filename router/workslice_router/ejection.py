@@ -8,6 +8,7 @@ FIRST_REST: Final = 1.0
 LONGEST_REST: Final = 30.0
 ERRORS_IN_A_ROW: Final = 3
 BUSY_REST: Final = 0.5
+"""A pause, not an ejection: who is full is well. It counts as no failure, needs no probe and never grows."""
 DRAINING_REST: Final = 5.0
 PROBE_INTERVAL: Final = 1.0
 HELD_BACK_SECONDS: Final = 5.0
