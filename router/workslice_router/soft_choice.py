@@ -9,6 +9,7 @@ from typing import Final
 from workslice_router.choose import places
 from workslice_router.replica_load import EnginePace, ReplicaLoad, ServiceLevel, tokens_ahead
 from workslice_router.routing_table import ClassRoutes, Pool, Replica
+from workslice_router.shown_load import ShownLoad
 
 LARGER_POOL: Final = 0.1
 """Penalty of a replica whose pool prefers larger requests, in service levels; it keeps their places free."""
@@ -70,13 +71,7 @@ def cost(load: ReplicaLoad, prompt: float, answer: float, level: ServiceLevel, p
     """What a request costs there, in service levels: its own first token and its answer's pace, and the delay of those already there."""
     speed = pace.tokens_per_second
     held = load.held_tokens + prompt + answer / 2
-    beside, others, full, shown = load.answering + 1.0, 0.0, 0.0, load.shown
-    if shown is not None:
-        full = max(0.0, shown.kv_used + held * shown.kv_per_token - FULL_CACHE)
-        held += shown.held_tokens
-        beside += shown.answering + shown.prompts
-        others = shown.prompts * min(shown.prompt, prompt)
-    step = STEP_TOKENS + beside + TOKENS_PER_HELD_TOKEN * held
+    step = STEP_TOKENS + load.answering + 1 + TOKENS_PER_HELD_TOKEN * held
     if not load.prompts:
         first, delay = prompt, 0.0
     else:
@@ -85,11 +80,17 @@ def cost(load: ReplicaLoad, prompt: float, answer: float, level: ServiceLevel, p
         step += len(load.prompts)
         if longer > 0:  # computed beside the answer
             step += min(longer / max(1.0, answer), (pace.at_once - 1) * pace.chunk or pace.chunk)
-    total = (
-        (first + others) / speed / level.first_token
-        + step / speed / level.per_token
-        + OTHERS_FIRST_TOKEN * delay / speed
-    )
+    total = first / speed / level.first_token + step / speed / level.per_token + OTHERS_FIRST_TOKEN * delay / speed
     if load.haste:
         total += OTHERS_ANSWERS * load.haste * prompt / speed
-    return total + FULLER * full
+    if load.shown is not None:
+        total += _shown_cost(load.shown, prompt, held, level, speed)
+    return total
+
+
+def _shown_cost(shown: ShownLoad, prompt: float, held: float, level: ServiceLevel, speed: float) -> float:
+    """What a request costs more by what others have there, which may wait and answer as ours do, and by a cache that is nearly full."""
+    first = shown.prompts * min(shown.prompt, prompt)
+    step = shown.answering + shown.prompts + TOKENS_PER_HELD_TOKEN * shown.held_tokens
+    full = max(0.0, shown.kv_used + held * shown.kv_per_token - FULL_CACHE)
+    return first / speed / level.first_token + step / speed / level.per_token + FULLER * full
