@@ -372,9 +372,7 @@ class Exchange:
             return
         self._settled = True
         self._body = b""
-        self._attempt = (
-            None  # it knows us, too: without the cycle both go at once, not with the next garbage collection
-        )
+        self._attempt = None  # it knows us: without the cycle both go at once, not with the next garbage collection
         data_path, request, last = self._data_path, self._request, self._last_lease
         data_path.exchanges.discard(self)
         ticket, self._ticket = self._ticket, None
