@@ -11,7 +11,10 @@ from routed_pools import LONG, SHORT, Bench, replicas, view
 from workslice_router.admission import Lease
 from workslice_router.ejection import Outcome
 from workslice_router.engine_failure import RETRYABLE
+from workslice_router.engine_gauges import EngineGauges
 from workslice_router.openai_errors import Refusal, Refused
+from workslice_router.prompt_prefix import Prefix
+from workslice_router.replica_gauges import take_gauges
 from workslice_router.replica_load import ServiceLevel
 from workslice_router.routing_table import RoutingTable
 from workslice_router.waiting_room import Ticket
@@ -39,9 +42,9 @@ class Request:
     left: bool = False
     settles_at_once: bool = False
 
-    def submit(self, **facts: Any) -> None:
+    def submit(self, session: bytes | None, **facts: Any) -> None:
         try:
-            plan = self.bench.admission.plan(view(**facts), None)
+            plan = self.bench.admission.plan(view(**facts), None, session)
             placed = self.bench.admission.submit(plan, self, body_bytes=100, excluded=self.excluded)
         except Refused as refused:
             self.refusals.append(refused.refusal)
@@ -111,16 +114,26 @@ class Admitting(RuleBasedStateMachine):
         retry=st.booleans(),
         chance=st.floats(0, 0.99),
         caller=st.sampled_from(["anna", "bert"]),
+        session=st.sampled_from([None, b"s", b"t"]),
+        prefix=st.sampled_from([None, Prefix(600, (1,)), Prefix(1100, (1, 2)), Prefix(2100, (1, 3, 4))]),
     )
     def ask(
-        self, tokens: int, count: int, at_once: bool, retry: bool, chance: float, caller: str
+        self,
+        tokens: int,
+        count: int,
+        at_once: bool,
+        retry: bool,
+        chance: float,
+        caller: str,
+        session: bytes | None,
+        prefix: Prefix | None,
     ) -> MultipleResults[Request]:
         self.bench.random = chance
         excluded = frozenset({"serving/short/a", "serving/canary/c"}) if retry else frozenset[str]()
         asked = [Request(self.bench, caller, excluded, settles_at_once=at_once) for _ in range(count)]
         self.all += asked
         for request in asked:
-            request.submit(max_tokens=tokens)
+            request.submit(session, max_tokens=tokens, prefix=prefix)
         return multiple(*asked)
 
     @rule(request=requests, outcome=st.sampled_from(Outcome))
@@ -199,6 +212,22 @@ class Admitting(RuleBasedStateMachine):
             self.bench.table.put_pool(replace(pool.spec, strict=strict), serving=pool.serving)
             self.bench.table.commit()
 
+    @rule(
+        key=KEYS,
+        others=st.none() | st.integers(0, 9),
+        used=st.sampled_from([None, 0.2, 0.99]),
+        kv_tokens=st.sampled_from([None, 1000, 10**6]),
+    )
+    def engines_show_their_load(self, key: str, others: int | None, used: float | None, kv_tokens: int | None) -> None:
+        pool = self.bench.table.pools.get(key)
+        if pool is None:
+            return
+        for replica in pool.replicas:
+            own = replica.sequences
+            gauges = EngineGauges(own, others, used, kv_tokens) if others is not None else None
+            take_gauges(pool, replica, gauges, own, self.bench.now)
+            self.bench.admission.places_changed(pool)
+
     @rule(key=KEYS)
     def remove(self, key: str) -> None:
         self.bench.table.remove_pool(key)
@@ -216,10 +245,12 @@ class Admitting(RuleBasedStateMachine):
             here = [lease for lease in running if lease.pool is pool]
             assert pool.running == len(here)
             assert sum(replica.in_flight for replica in pool.replicas) == len(here)
+            assert sum(replica.sequences for replica in pool.replicas) == len(here)
             assert sum(replica.outstanding_tokens for replica in pool.replicas) == sum(one.plan.work for one in here)
             assert all(
                 len(replica.load.prompts) + replica.load.answering == replica.in_flight for replica in pool.replicas
             )
+            assert all(replica.dispatch_cap >= 1 for replica in pool.replicas)
             assert all(replica.in_flight <= pool.spec.max_concurrent for replica in pool.replicas)
             assert len(pool.queue) <= pool.spec.queue_depth
 
@@ -235,7 +266,7 @@ class Admitting(RuleBasedStateMachine):
                 if replica.listed
                 and replica.spec.ready
                 and not replica.spec.draining
-                and replica.in_flight < pool.spec.max_concurrent
+                and replica.in_flight < min(pool.spec.max_concurrent, replica.dispatch_cap)
                 and not replica.health.ejected
                 and replica.health.rest_until <= self.bench.now
             ]

@@ -4,8 +4,10 @@ from prometheus_client.parser import text_string_to_metric_families
 from routed_pools import SHORT, Bench, replicas, table_of
 
 from workslice_router.ejection import Outcome
+from workslice_router.engine_gauges import EngineGauges
 from workslice_router.metrics import DEFINITIONS, Metrics
 from workslice_router.openai_errors import Reason
+from workslice_router.replica_gauges import take_gauges
 from workslice_router.routing_table import RoutingTable
 
 
@@ -99,3 +101,13 @@ def test_the_number_of_series_is_bounded() -> None:
     got = samples(metrics, table_of())
     assert sum(name == "workslice_router_caller_requests_total" for name, _ in got) == 20_001
     assert got["workslice_router_caller_requests_total", ("other", "other")] == 5000
+
+
+def test_an_engines_load_has_an_age_or_is_unknown_and_never_zero_for_want_of_news() -> None:
+    table = table_of((SHORT, replicas("a", "b", "c")))
+    (pool,) = table.pools.values()
+    for number, seen in enumerate((990.0, 997.0)):
+        take_gauges(pool, pool.replicas[number], EngineGauges(1, 0, None, None), 0, seen)
+    got = samples(Metrics(), table, now=1000.0)
+    assert got["workslice_router_engine_load_age_seconds", (SHORT.key,)] == 10
+    assert got["workslice_router_replicas_of_unknown_load", (SHORT.key,)] == 1

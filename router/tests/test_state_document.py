@@ -4,8 +4,10 @@ from dataclasses import replace
 
 from routed_pools import LONG, SHORT, Bench, replicas, table_of
 
-from workslice_api.state import RouterState
+from workslice_api.state import EngineLoadState, RouterState
 from workslice_router.ejection import Outcome
+from workslice_router.engine_gauges import EngineGauges
+from workslice_router.replica_gauges import take_gauges
 from workslice_router.state_document import POOLS_PER_STEP, StateDocument
 
 
@@ -79,3 +81,16 @@ def test_a_thousand_changed_pools_are_renewed_in_small_steps_and_once() -> None:
     assert sum(1 for _ in document.refresh(0.0)) == 1000 // POOLS_PER_STEP
     assert sum(1 for _ in document.refresh(0.0)) == 0
     assert len(RouterState.model_validate_json(document.render()).pools) == 1000
+
+
+def test_shows_what_engines_last_said_of_their_load_and_nothing_while_that_is_unknown() -> None:
+    bench = Bench(table_of((SHORT, replicas("a"))))
+    (pool,) = bench.table.pools.values()
+    document = StateDocument(bench.table, "r")
+    assert read(document, bench.now).pools["serving/short"].replicas[0].engine is None
+    for gauges in (EngineGauges(3, 1, 0.25, 32_000), None):
+        take_gauges(pool, pool.replicas[0], gauges, 0, bench.now)
+        bench.admission.places_changed(pool)
+        (shown,) = read(document, bench.now).pools["serving/short"].replicas
+        assert shown.kv_tokens == 32_000
+        assert shown.engine == (gauges and EngineLoadState(running=3, waiting=1, kv_cache_usage=0.25))

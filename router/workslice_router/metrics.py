@@ -118,6 +118,12 @@ REPLICAS: Final = Definition(
     ("pool", "state"),
     "Replicas by state: available, not_ready, draining or ejected.",
 )
+LOAD_AGE: Final = Definition(
+    "workslice_router_engine_load_age_seconds",
+    "gauge",
+    ("pool",),
+    "Age of what the engines of a pool have told of their load, the oldest of those that count; 0 when none is known.",
+)
 UNKNOWN_LOAD: Final = Definition(
     "workslice_router_replicas_of_unknown_load",
     "gauge",
@@ -148,6 +154,7 @@ DEFINITIONS: Final = (
     RUNNING,
     OUTSTANDING,
     REPLICAS,
+    LOAD_AGE,
     UNKNOWN_LOAD,
     SYNCED,
 )
@@ -296,7 +303,7 @@ class Metrics:
 
 
 def _pool_gauges(table: RoutingTable, now: float) -> Iterator[str]:
-    gauges = (QUEUED, QUEUED_TOKENS, OLDEST_WAIT, RUNNING, OUTSTANDING, UNKNOWN_LOAD, REPLICAS)
+    gauges = (QUEUED, QUEUED_TOKENS, OLDEST_WAIT, RUNNING, OUTSTANDING, LOAD_AGE, UNKNOWN_LOAD, REPLICAS)
     lines: dict[str, list[str]] = {gauge.name: [_header(gauge)] for gauge in gauges}
     for index, pool in enumerate(list(table.pools.values())):
         label = (pool.key,)
@@ -306,6 +313,7 @@ def _pool_gauges(table: RoutingTable, now: float) -> Iterator[str]:
             (OLDEST_WAIT, round(pool.queue.oldest_wait(now), 3)),
             (RUNNING, pool.running),
             (OUTSTANDING, sum(replica.outstanding_tokens for replica in pool.replicas)),
+            (LOAD_AGE, round(max((now - one.gauges_at for one in pool.replicas if one.gauges), default=0.0), 3)),
             (UNKNOWN_LOAD, sum(replica.spec.ready and replica.gauges is None for replica in pool.replicas)),
         ):
             lines[gauge.name].append(f"{_series(gauge, label)} {value}\n")
