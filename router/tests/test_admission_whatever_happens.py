@@ -42,7 +42,7 @@ class Request:
     left: bool = False
     settles_at_once: bool = False
 
-    def submit(self, session: bytes | None, **facts: Any) -> None:
+    def submit(self, session: bytes | None = None, **facts: Any) -> None:
         try:
             plan = self.bench.admission.plan(view(**facts), None, session)
             placed = self.bench.admission.submit(plan, self, body_bytes=100, excluded=self.excluded)
