@@ -21,7 +21,7 @@ def test_a_replica_on_a_cordoned_node_is_replaced_before_it_drains(
     installation: Installation, spare_node: str, scratch: Scratch
 ) -> None:
     scratch.profile(slice_profile="1g.10gb")
-    scratch.pool(model=MODEL, template=manifests.preferring(spare_node), drain={"timeout": "180s"})
+    scratch.pool(model=MODEL, template=manifests.preferring(spare_node), drain={"timeout": "300s"})
     scratch.wait_for("Ready", "True", "PoolReady", seconds=300)
     (old,) = scratch.pods()
     assert old["spec"]["nodeName"] == spare_node
@@ -38,7 +38,7 @@ def test_a_replica_on_a_cordoned_node_is_replaced_before_it_drains(
         if len(live) != 1 or spare_node in live.values():
             raise NotYet(f"{live}")
 
-    wait_until("the replica to be replaced on another node", replaced, seconds=300)
+    wait_until("the replica to be replaced on another node", replaced, seconds=500)
     (answer,) = stream.answers(10)
     assert stream.complete([answer])
     assert answer.replica == old["metadata"]["uid"]

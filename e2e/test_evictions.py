@@ -27,7 +27,7 @@ PRE_STOP_SECONDS = 5
 def starting(module_scratch: Scratch) -> Scratch:
     """A pool of two replicas that have just been asked for."""
     module_scratch.profile(slice_profile="1g.10gb")
-    module_scratch.pool(model=MODEL, replicas=2, drain={"timeout": "120s"})
+    module_scratch.pool(model=MODEL, replicas=2, drain={"timeout": "300s"})
     return module_scratch
 
 
@@ -81,11 +81,11 @@ def test_evictions_go_one_at_a_time_and_lose_no_request(installation: Installati
                 raise NotYet(f"{replicas(pool)}")
             return [name for name, ready in replicas(pool).items() if ready and name not in names]
 
-        took_its_place = wait_until("the second to be evicted", granted, seconds=180)
+        took_its_place = wait_until("the second to be evicted", granted, seconds=400)
         assert len(took_its_place) == 1, "only when another is ready in the first one's place"
         print(f"the second went {time.monotonic() - evicted:.1f} s after the first")
         load.wait_for_more(8)
-        answers = streams.answers(120)
+        answers = streams.answers(300)
         print(f"streams of {[round(answer.total, 1) for answer in answers]} s")
     assert load.failures == []
     assert streams.complete(answers)

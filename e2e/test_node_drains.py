@@ -23,7 +23,7 @@ def test_draining_a_node_moves_its_replicas_and_loses_no_request(
     installation: Installation, spare_node: str, scratch: Scratch
 ) -> None:
     scratch.profile(slice_profile="1g.10gb")
-    scratch.pool(model=MODEL, replicas=2, template=manifests.preferring(spare_node), drain={"timeout": "120s"})
+    scratch.pool(model=MODEL, replicas=2, template=manifests.preferring(spare_node), drain={"timeout": "300s"})
     scratch.wait_for("Ready", "True", "PoolReady", seconds=300)
     assert [pod["spec"]["nodeName"] for pod in scratch.pods()] == [spare_node] * 2
     scratch.slow_down(CPU)
@@ -32,11 +32,11 @@ def test_draining_a_node_moves_its_replicas_and_loses_no_request(
         load.wait_for_more(4)
         began = time.monotonic()
         assert streams.running() == 2
-        scratch.cluster.kubectl("drain", spare_node, "--delete-emptydir-data", "--timeout=280s", seconds=300)
+        scratch.cluster.kubectl("drain", spare_node, "--delete-emptydir-data", "--timeout=500s", seconds=520)
         print(f"drained in {time.monotonic() - began:.1f} s")
-        scratch.wait_for("Ready", "True", "PoolReady", seconds=120)
+        scratch.wait_for("Ready", "True", "PoolReady", seconds=240)
         load.wait_for_more(4)
-        answers = streams.answers(120)
+        answers = streams.answers(300)
     print(f"streams of {[round(answer.total, 1) for answer in answers]} s, {len(load.answers)} other answers")
     assert load.failures == []
     assert streams.complete(answers)
