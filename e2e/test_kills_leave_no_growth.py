@@ -266,11 +266,11 @@ def test_thirty_kills_leave_routers_and_operator_as_they_were(
     run(range(WARM_UP))
     before = at_rest(components)
     run(range(WARM_UP, ROUNDS))
-    wait_until_as_at_rest(before)
     trends = {one: trend(looks[WARM_UP:]) for one, looks in memory.items()}
     with capsys.disabled():
         print(f"at rest {[(one.kind, numbers) for one, numbers in before.items()]}")
         print(f"trend in KiB a kill {[(one.kind, round(kib, 1)) for one, kib in trends.items()]}; {failures}")
+    wait_until_as_at_rest(before)
     assert max(trends.values()) <= MOST_KIB_A_KILL
     assert len(cut) >= KILLS / 2, "too few of the kills met a stream"
     last_words = [one for one in failures["questions"] if LAST_WORD in one]

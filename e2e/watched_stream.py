@@ -7,7 +7,7 @@ import httpx
 from demo.waiting import NotYet, wait_until
 
 DONE = "[DONE]"
-PATIENCE_SECONDS = 120.0
+PATIENCE_SECONDS = 300.0
 
 
 class WatchedStream:
