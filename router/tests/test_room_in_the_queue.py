@@ -181,3 +181,33 @@ def test_a_replica_gets_no_more_requests_than_its_kv_cache_holds() -> None:
     bench.now += 1.0
     bench.admission.tick()
     assert ticket.waiter not in ticket.pool.queue._waiting
+
+
+def after_a_start(bench: Bench, seconds: float) -> None:
+    """Time passes, tick by tick, until the pool's first replica is ready."""
+    for _ in range(round(seconds * 10)):
+        bench.now += 0.1
+        bench.admission.tick()
+    bench.table.put_replicas(SHORT.key, replicas("a"))
+    bench.table.commit()
+
+
+def test_the_time_of_a_first_start_is_not_taken_for_the_pace_of_places() -> None:
+    bench = Bench(table_of((replace(SHORT, max_concurrent=16, desired_replicas=1), ())))
+    askers = [bench.wait(caller=f"caller {number}")[0] for number in range(22)]
+    after_a_start(bench, 200.0)
+    assert sum(len(one.leases) for one in askers) == 16
+    bench.now += 1.0
+    bench.wait(caller="new")
+
+
+def test_nor_is_the_time_in_which_the_last_replica_was_gone() -> None:
+    bench, _ = served_every_two_seconds()
+    bench.table.put_pool(replace(SHORT, max_concurrent=4, desired_replicas=1, queue_wait=21.0))
+    bench.table.put_replicas(SHORT.key, replicas("a", ready=False))
+    bench.table.commit()
+    for _ in range(6):
+        bench.wait()
+    after_a_start(bench, 40.0)
+    bench.now += 1.0
+    bench.wait()

@@ -9,7 +9,9 @@ _ENOUGH: Final = 3.0
 
 
 class PlacePace:
-    """Places and seconds of late. Time in which nobody waits says nothing: then it is requests that are rare, not places."""
+    """Places and seconds of late. Time in which nobody waits says nothing: then it is requests that are rare, not places. Nor does the
+    time of a start, which tells how long replicas take to come, not places.
+    """
 
     __slots__ = ("_last", "_places", "_seconds")
 
@@ -18,8 +20,8 @@ class PlacePace:
         self._seconds = 0.0
         self._last = float("-inf")
 
-    def first_waits(self, now: float) -> None:
-        """Somebody waits where nobody did."""
+    def starts_at(self, now: float) -> None:
+        """The time before counts no longer: nobody waited, or there was nothing that could have given a place."""
         self._fade(now)
 
     def place_given(self, now: float) -> None:

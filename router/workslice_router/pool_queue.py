@@ -47,7 +47,7 @@ class PoolQueue:
         self._arrivals += 1
         waiter.arrival = self._arrivals
         if not self._waiting:
-            self._pace.first_waits(waiter.enqueued)
+            self._pace.starts_at(waiter.enqueued)
         self._waiting[waiter] = None
         self.size += waiter.size
         self.tokens += waiter.tokens
@@ -136,6 +136,10 @@ class PoolQueue:
         """Seconds that the first arrival has waited."""
         first = next(iter(self._waiting), None)
         return 0.0 if first is None else max(0.0, now - first.enqueued)
+
+    def no_places_until(self, now: float) -> None:
+        """Up to now no replica could have given a place: that says nothing about the pace of places."""
+        self._pace.starts_at(now)
 
     def expected_wait(self, class_name: str, priority: int, caller: str, now: float) -> float | None:
         """Seconds until a request of this class and caller that joined now would have its turn, at the pace of late; None when too little

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
-from workslice_router.choose import best_replica, has_hope, ready
+from workslice_router.choose import best_replica, has_hope, has_live_replica, ready
 from workslice_router.class_line import Waiter
 from workslice_router.openai_errors import Reason, Refusal, Refused, refusal
 from workslice_router.request_plan import Plan, holds, no_replicas
@@ -147,6 +147,8 @@ class WaitingRoom:
 
     def take_expired(self, pool: Pool, now: float) -> list[Ticket]:
         """Those whose time is over. It may have become longer while they waited: when the last replica has gone, or the first come."""
+        if not _may_give_places(pool):
+            pool.queue.no_places_until(now)
         wait = longest_wait(pool)
         expired = pool.queue.pop_expired(now, lambda one: one.item.plan.arrived + wait)
         for waiter in expired:
@@ -216,6 +218,16 @@ class WaitingRoom:
 def longest_wait(pool: Pool) -> float:
     """Seconds that a request may wait for a place of `pool`, counted from its arrival."""
     return pool.spec.queue_wait if any(ready(one) for one in pool.replicas) else pool.spec.cold_start_wait
+
+
+def _may_give_places(pool: Pool) -> bool:
+    """Whether a replica lives from which those who wait for `pool` may get a place."""
+    spec = pool.spec
+    return any(
+        has_live_replica(one, ())
+        for one in (pool, *pool.siblings)
+        if one is pool or one.spec.class_name == spec.class_name or not (one.spec.strict or spec.strict)
+    )
 
 
 def cost(prompt: int, answer: int) -> int:
