@@ -252,6 +252,25 @@ async def test_who_has_waited_in_vain_gets_the_fallback_if_it_is_free_at_once():
     assert (second.status, second.headers["x-workslice-reason"]) == (429, "queue_timeout")
 
 
+async def test_who_has_waited_in_vain_pushes_nobody_out_of_the_fallbacks_queue():
+    busy = Engine()
+    async with (
+        scripted_engine(busy) as large,
+        scripted_engine(busy) as spare,
+        running_router(large, spec=replace(LONG, fallback_model="other", queue_depth=1, queue_wait=0.3)) as router,
+    ):
+        add(router, replace(OTHER, queue_depth=2), spare)
+        other = chat(model="other")
+        occupied = [await full(router, large, BIG), await full(router, spare, other)]
+        waiting = [asyncio.create_task(router.ask(other, "127.0.0.2")) for _ in range(2)]
+        await until(lambda: router.admission.waiting == 2)
+        answer = await router.ask(BIG)
+        busy.go_on.set()
+        statuses = [one.status for one in await asyncio.gather(*occupied, *waiting)]
+    assert (answer.status, answer.headers["x-workslice-reason"]) == (429, "queue_timeout")
+    assert statuses == [200, 200, 200, 200]
+
+
 async def test_a_stream_that_has_got_comments_says_in_one_that_it_is_degraded():
     busy = Engine()
     spec = replace(LONG, fallback_model="other", queue_depth=5, queue_wait=0.4, times=ClassTimes(keep_alive=0.1))

@@ -151,11 +151,13 @@ class Admission:
         self._estimator.learn_least(lease.pool.spec.model, view, counted)
         return larger_plan(self.table, lease.plan, counted)
 
-    def submit(self, plan: Plan, client: Client, *, body_bytes: int, excluded: Collection[str] = ()) -> Lease | Ticket:
-        """Reserve a replica outside `excluded` (UIDs that this request has tried), or join a queue.
+    def submit(
+        self, plan: Plan, client: Client, *, body_bytes: int, excluded: Collection[str] = (), may_wait: bool = True
+    ) -> Lease | Ticket:
+        """Reserve a replica outside `excluded` (UIDs that this request has tried), or join a queue, if it may.
 
         Raises:
-            Refused: the queue is full (429), or nobody can serve the request (503).
+            Refused: the queue is full (429), or nobody can serve the request, or not at once if it may not wait (503).
         """
         plan = current_plan(self.table, plan)
         now = self._clock()
@@ -177,6 +179,8 @@ class Admission:
                 replica = best_replica(pool, excluded, now, favourite, plan.prompt_work)
                 if replica is not None:
                     return self._grant(plan, pool, replica, 0.0, now)
+        if not may_wait:
+            raise Refused(no_replicas(plan))
         return self._wait(plan, order, client, body_bytes, excluded, now)
 
     def _wait(

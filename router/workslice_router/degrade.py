@@ -42,15 +42,15 @@ def lesser_place(
     """A place for less than a request wanted that is about to be refused with `cause`; None when nothing helps."""
     if cause.status != TOO_MANY_REQUESTS:
         return None
+    # One that has waited long enough is only helped by a place that is free now; in a queue it would only push out others.
+    may_wait = cause.reason is not Reason.QUEUE_TIMEOUT
     for lesser in lesser_requests(admission.table, plan, view, body):
+        size = len(lesser.body)
         try:
             less = replace(admission.plan(lesser.view, lesser.requested_class), arrived=plan.arrived)
-            got = admission.submit(less, client, body_bytes=len(lesser.body), excluded=excluded)
+            return lesser, less, admission.submit(less, client, body_bytes=size, excluded=excluded, may_wait=may_wait)
         except Refused:
             continue
-        if isinstance(got, Lease) or cause.reason is not Reason.QUEUE_TIMEOUT:
-            return lesser, less, got
-        got.cancel()  # it has waited long enough: only a place that is free now would help
     return None
 
 
