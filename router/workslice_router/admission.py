@@ -1,7 +1,7 @@
 """Places requests: plan, grant at once or queue, settle. All accounting of pools and replicas changes here and nowhere else."""
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 from workslice_router.affinity import Affinity
@@ -53,6 +53,7 @@ class Lease:
     queued_seconds: float
     probe: bool
     work: Work
+    granted_at: float
     open: bool = True
     turn: tuple[PoolQueue, Waiter] | None = None
     """Where and as what it waited, until it is known what it cost its caller."""
@@ -92,6 +93,14 @@ class Lease:
             if self.turn is not None and outcome in _NOTHING_DONE:
                 self.used(0, 0)
             self.admission._settle(self, outcome)
+
+    def settle_to_retry(self, plan: Plan, outcome: Outcome) -> Plan:
+        """Settle, and say by which plan its request asks for another place: the time at an engine that failed it counts as no wait, and
+        half of the longest wait is always left.
+        """
+        self.settle(outcome)
+        waited = min(self.granted_at - plan.arrived, self.pool.spec.queue_wait / 2)
+        return replace(plan, arrived=self.admission._clock() - waited)
 
 
 class Admission:
@@ -242,7 +251,7 @@ class Admission:
         if plan.ties is not None:
             self._affinity.sent(plan.ties, replica, work, now)
         replica.load.add(work, now, pool.pace)
-        return Lease(self, plan, pool, replica, queued_seconds, probe, work)
+        return Lease(self, plan, pool, replica, queued_seconds, probe, work, now)
 
     def _first_token(self, lease: Lease) -> None:
         pool, load = lease.pool, lease.replica.load

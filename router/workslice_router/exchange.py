@@ -218,7 +218,7 @@ class Exchange:
         self._attempt = None
         self._retries += 1
         self._tried |= {lease.replica.uid}
-        lease.settle(outcome)
+        self._plan = lease.settle_to_retry(self._plan, outcome)
         self._submit()
         self._data_path.metrics.retried(lease.pool.key, outcome)
 
