@@ -55,7 +55,7 @@ async def test_an_engine_that_no_longer_tells_becomes_unknown_and_known_again() 
             await until(lambda: replica.gauges is not None, "it to be known")
             engine.page = b""
             await until(lambda: replica.gauges is None, "it to be unknown")
-            assert (replica.load.shown, replica.others_tokens) == (None, 0)
+            assert (replica.load.shown, replica.others_tokens) == (None, 0), "there is no other to compare it with"
             assert replica.kv_tokens == 31984, "what its cache holds does not change"
             engine.page = PAGE
             await until(lambda: replica.gauges is not None, "it to be known again")

@@ -70,16 +70,18 @@ def test_a_replica_that_is_not_ready_yet_only_begins_when_it_is() -> None:
     assert len(on([bench.lease() for _ in range(30)], "new")) == FIRST_REQUESTS
 
 
-def test_places_that_others_use_are_not_taken_and_given_back_when_their_load_is_unknown() -> None:
+def test_places_that_others_use_are_not_taken_and_partly_given_back_when_their_load_is_unknown() -> None:
     bench = Bench(table_of((WIDE, replicas("a"))))
     (pool,) = bench.table.pools.values()
     take_gauges(pool, pool.replicas[0], EngineGauges(35, 0, 0.1, None), 0, bench.now)
     mine = [bench.lease()]
     take_gauges(pool, pool.replicas[0], EngineGauges(36, 0, 0.1, None), 1, bench.now)
     assert pool.replicas[0].dispatch_cap < 10
+    for _ in range(50):
+        take_gauges(pool, pool.replicas[0], EngineGauges(11, 0, 0.1, None), 1, bench.now)
     take_gauges(pool, pool.replicas[0], None, 0, bench.now)
-    mine += [bench.lease() for _ in range(39)]
-    assert len(mine) == 40
+    assert pool.replicas[0].dispatch_cap == 4, "a tenth of the load was ours"
+    assert len(mine) == 1
 
 
 def test_one_request_waits_no_longer_than_the_next_look_for_a_place_that_others_leave() -> None:

@@ -14,6 +14,7 @@ from workslice_router.replica_limits import (
     LoadShare,
     seen_load,
     shared_limit,
+    unseen_limit,
     warm_limit,
 )
 
@@ -25,6 +26,13 @@ PART = st.floats(0, 1)
 @given(MOST, COUNTS, COUNTS, PART)
 def test_a_limit_is_at_least_one_and_at_most_all(most: int, own: int, others: int, part: float) -> None:
     assert 1 <= shared_limit(most, own, others, part) <= most
+
+
+@given(MOST, PART)
+def test_where_nobody_knows_what_others_have_a_router_has_its_part(most: int, part: float) -> None:
+    assert 1 <= unseen_limit(most, part) <= most
+    assert unseen_limit(most, NO_LOAD.part) == most
+    assert abs(unseen_limit(most, part) - most * part) <= 1
 
 
 @given(MOST, st.integers(0, 1000))

@@ -78,7 +78,18 @@ def test_without_a_service_level_the_replica_where_others_have_less_is_taken() -
     take_gauges(pool, pool.replicas[0], EngineGauges(20, 0, 0.1, None), 0, bench.now)
     assert {bench.lease().replica.uid for _ in range(10)} == {"b"}
     take_gauges(pool, pool.replicas[0], None, 0, bench.now)
-    assert bench.lease().replica.uid == "a", "what is unknown is not counted"
+    assert bench.lease().replica.uid == "a", "nobody tells anything"
+
+
+def test_a_replica_that_does_not_tell_is_taken_to_have_what_the_others_have() -> None:
+    bench = Bench(table_of((replace(SHORT, max_concurrent=50), replicas("a", "b", "c"))))
+    (pool,) = bench.table.pools.values()
+    for number, requests in enumerate((10, 20)):
+        take_gauges(pool, pool.replicas[number], EngineGauges(requests, 0, 0.1, 1000), 0, bench.now)
+    silent = pool.replicas[2]
+    take_gauges(pool, silent, None, 0, bench.now)
+    assert (silent.gauges, silent.load.shown and silent.load.shown.requests) == (None, 15)
+    assert pool.replicas[0].others_tokens < silent.others_tokens < pool.replicas[1].others_tokens
 
 
 def test_a_request_of_several_answers_is_several_sequences_at_the_engine() -> None:

@@ -83,7 +83,7 @@ class GaugeScrape:
         try:
             before = replica.sequences
             gauges = await engine_gauges(replica.host, replica.port)
-            if gauges is not None and replica.listed:
+            if replica.listed and (gauges is not None or replica.gauges is None):
                 # A request that came or went meanwhile is in the page or not: it counts as ours, not as somebody's whom nobody sees.
                 self._take(pool, replica, gauges, max(before, replica.sequences))
         finally:

@@ -2,25 +2,28 @@
 
 from workslice_router.engine_gauges import EngineGauges
 from workslice_router.replica_cap import renew_cap
-from workslice_router.replica_limits import UNLIMITED, seen_load, shared_limit
+from workslice_router.replica_limits import seen_load, shared_limit, unseen_limit
 from workslice_router.routing_table import Pool, Replica
-from workslice_router.shown_load import mean_request, shown_load
+from workslice_router.shown_load import mean_request, mean_shown, shown_load
 
 
 def take_gauges(pool: Pool, replica: Replica, gauges: EngineGauges | None, own: int, now: float) -> None:
     """Keep what the engine showed at `now`, while this router had `own` sequences there; None when its load has become unknown."""
     replica.gauges = gauges
+    load, most = replica.load, pool.spec.max_concurrent
     if gauges is None:
-        replica.load.shown, replica.others_tokens, replica.shared_limit = None, 0, UNLIMITED
+        # Nothing known is not nothing there: it is taken to be like the other replicas.
+        load.shown = mean_shown([one.load.shown for one in pool.replicas if one.gauges and one.load.shown])
+        replica.others_tokens = load.shown.tokens if load.shown is not None else 0
+        replica.shared_limit = unseen_limit(most, pool.share.part)
         renew_cap(pool, replica)
         return
-    load = replica.load
     pool.mean_request = mean_request(pool.mean_request, replica.in_flight, replica.outstanding_tokens, load.held_tokens)
     shown = shown_load(gauges, own, load.held_tokens, pool.mean_request)
     load.shown, replica.others_tokens = shown, shown.tokens
     replica.gauges_at = now
     pool.share = seen_load(pool.share, replica.in_flight, shown.requests, len(pool.replicas))
-    replica.shared_limit = shared_limit(pool.spec.max_concurrent, replica.in_flight, shown.requests, pool.share.part)
+    replica.shared_limit = shared_limit(most, replica.in_flight, shown.requests, pool.share.part)
     if gauges.kv_tokens:
         replica.kv_tokens = gauges.kv_tokens
         replica.remembers = int(gauges.kv_tokens / max(1.0, pool.mean_request.prompt + pool.mean_request.answer))

@@ -55,6 +55,11 @@ def shared_limit(most: int, own: int, others: int, part: float) -> int:
     return max(1, min(most, math.floor(own + free * part + slack + 0.5)))
 
 
+def unseen_limit(most: int, part: float) -> int:
+    """The same while nobody knows what others have there: this router's part of all places."""
+    return max(1, min(most, math.floor(most * part + 0.5)))
+
+
 def warm_limit(seconds: float, finished: int, most: int) -> int:
     """Requests that a replica may have which came into rotation so long ago and has finished so many."""
     if seconds >= WARM_SECONDS:

@@ -77,7 +77,7 @@ class ReplicaLoad:
     doubted: float = float("-inf")
     """Until then the replica stood still: what was sent before does not show that its engine is slow."""
     shown: ShownLoad | None = None
-    """What others have there; None while that is unknown."""
+    """What others have there, or are taken to have; None while nobody knows anything of that."""
 
     def add(self, work: Work, now: float, pace: EnginePace) -> None:
         """A request is sent."""

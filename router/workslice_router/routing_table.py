@@ -109,7 +109,7 @@ class Replica:
     sequences: int = 0
     """What the requests in flight are at the engine: one for each prompt and each of its answers."""
     others_tokens: int = 0
-    """Estimated tokens of the requests that others have there; 0 while that is unknown."""
+    """Estimated tokens of the requests that others have there."""
     gauges: EngineGauges | None = None
     """What the engine showed of late; None while that is unknown."""
     gauges_at: float = float("-inf")

@@ -5,6 +5,7 @@ exactly; the engine tells every second or two how many it has in all. The differ
 made of nobody says: they are taken to be like this router's own.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -54,6 +55,23 @@ class ShownLoad:
     """Share of the KV cache that this router's own requests do not explain; 0 when the engine does not tell."""
     kv_per_token: float
     """Share that a token takes; 0 when unknown."""
+
+
+def mean_shown(known: Sequence[ShownLoad]) -> ShownLoad | None:
+    """What is to be expected on a replica whose engine does not tell, beside others that do; None when none does."""
+    if not known:
+        return None
+    part = 1 / len(known)
+    return ShownLoad(
+        requests=round(part * sum(one.requests for one in known)),
+        tokens=round(part * sum(one.tokens for one in known)),
+        prompts=part * sum(one.prompts for one in known),
+        prompt=part * sum(one.prompt for one in known),
+        answering=part * sum(one.answering for one in known),
+        held_tokens=part * sum(one.held_tokens for one in known),
+        kv_used=part * sum(one.kv_used for one in known),
+        kv_per_token=part * sum(one.kv_per_token for one in known),
+    )
 
 
 def shown_load(gauges: EngineGauges, own: int, own_held: float, mean: MeanRequest) -> ShownLoad:
