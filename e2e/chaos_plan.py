@@ -62,6 +62,7 @@ REPLICAS: Final = 2
 ROUTERS: Final = 2
 CALLERS: Final = ("ada", "bob", "eve")
 _REQUESTS_PER_SECOND: Final = 12
+_LEFT_TOKENS: Final = (400, 600)
 _BURST: Final = 20
 _BURST_EVERY_SECONDS: Final = 7.0
 
@@ -196,19 +197,21 @@ def _ask(chance: Random, name: str, at: float) -> Ask:
     tokens = {"short": (1, 60), "long": (20, 200), "other": (5, 100)}[kind]
     stream = chance.random() < 0.65
     going = chance.random()
+    leaves = going < 0.12 or (stream and going < 0.2)
     return Ask(
         id=name,
         at=at,
         caller=chance.choice(CALLERS),
         model="deep" if kind == "other" else "swift",
         words=chance.randint(*words),
-        tokens=chance.randint(*tokens),
-        ends_by_itself=chance.random() < 0.2,
+        # Who leaves would have got a long answer: an engine that does not hear of it would go on for seconds.
+        tokens=chance.randint(*(_LEFT_TOKENS if leaves else tokens)),
+        ends_by_itself=chance.random() < 0.2 and not leaves,
         chat=chance.random() < 0.7,
         stream=stream,
         router=chance.randrange(ROUTERS),
         keeps_connection=chance.random() < 0.5,
         leaves_after=chance.expovariate(5) if going < 0.12 else None,
-        leaves_at_event=chance.randint(1, 30) if stream and 0.12 <= going < 0.2 else None,
+        leaves_at_event=chance.randint(1, 30) if leaves and going >= 0.12 else None,
         pause=chance.uniform(0.3, 1.5) if going > 0.95 else 0.0,
     )
