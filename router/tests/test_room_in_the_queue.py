@@ -1,12 +1,15 @@
 """How much may wait, who makes room, who is refused because waiting would be in vain, and where to wait."""
 
+import contextlib
 from dataclasses import replace
 
 import pytest
 from routed_pools import LONG, SHORT, Asker, Bench, replicas, table_of, view
 
+from workslice_router.admission import Lease
 from workslice_router.ejection import Outcome
-from workslice_router.openai_errors import Reason, Refused
+from workslice_router.openai_errors import Reason, Refusal, Refused
+from workslice_router.waiting_room import Ticket
 
 
 def refused(bench: Bench, **changes: object) -> Reason:
@@ -211,3 +214,37 @@ def test_nor_is_the_time_in_which_the_last_replica_was_gone() -> None:
     after_a_start(bench, 40.0)
     bench.now += 1.0
     bench.wait()
+
+
+class AsksElsewhere(Asker):
+    """Asks for another model as soon as it is refused, as one does whose pool has a fallback."""
+
+    bench: Bench
+    other: str
+
+    def ask(self, bench: Bench, model: str, other: str) -> Lease | Ticket:
+        self.bench, self.other = bench, other
+        plan = bench.admission.plan(view(model=model), None)
+        return bench.admission.submit(plan, self, body_bytes=1)
+
+    def refused(self, cause: Refusal) -> None:
+        super().refused(cause)
+        with contextlib.suppress(Refused):
+            self.ask(self.bench, self.other, "nobody")
+
+
+def test_nobody_is_told_that_it_waits_no_longer_before_it_knows_that_it_waits() -> None:
+    one = replace(SHORT, key="serving/a", model="a", queue_depth=4, max_concurrent=1)
+    two = replace(SHORT, key="serving/b", model="b", queue_depth=2, max_concurrent=1)
+    bench = Bench(table_of((one, replicas("a")), (two, replicas("b"))))
+    for model in ("a", "b"):
+        bench.lease(model=model)
+    for caller, model, other in (("anna", "a", "b"),) * 3 + (("xaver", "a", "b"),) + (("rosa", "b", "a"),) * 2:
+        AsksElsewhere(caller).ask(bench, model, other)
+    newcomer = AsksElsewhere("xaver")
+    ticket = newcomer.ask(bench, "a", "b")  # pushes out anna, who pushes out rosa from b, who finds a full of two each
+    assert isinstance(ticket, Ticket)
+    assert newcomer.refusals == []
+    assert ticket.waiter in ticket.pool.queue._waiting
+    ticket.cancel()
+    assert bench.admission.waiting == 5

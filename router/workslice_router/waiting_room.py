@@ -63,6 +63,8 @@ class WaitingRoom:
         self.queued_bytes = 0
         self.pools: dict[Pool, None] = {}
         """Those for which somebody waits."""
+        self._joining: set[Waiter] = set()
+        """Those whose clients do not know yet that they wait: they cannot be told that they no longer do."""
         self._table = table
         self._random = random
         self._max_queued_bytes = max_queued_bytes
@@ -86,6 +88,8 @@ class WaitingRoom:
         if not self._has_room(pool, plan.work, body_bytes):
             caller = client.caller
             pushed_out = queue.last_of_the_greediest(caller)
+            if pushed_out in self._joining:
+                pushed_out = None
             if pushed_out is None or not self._has_room(pool, plan.work, body_bytes, pushed_out):
                 pool.rejected += 1
                 self._table.changed.add(pool)
@@ -112,7 +116,9 @@ class WaitingRoom:
             last: Ticket = pushed_out.item
             self.leave(last)
             pool.rejected += 1
-            last.client.refused(self._queue_full(last.plan, pool, pushed_out.caller, now))
+            self._joining.add(waiter)
+            last.client.refused(self._queue_full(last.plan, pool, pushed_out.caller, now))  # which may ask for less
+            self._joining.discard(waiter)
         return ticket
 
     def leave(self, ticket: Ticket) -> None:
