@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import pytest
 from routed_pools import SHORT, Bench, replicas, table_of
 
 from workslice_router.admission import Lease
@@ -58,6 +59,25 @@ def test_the_first_replicas_of_a_pool_take_all_at_once() -> None:
     assert len({bench.lease().replica.uid for _ in range(80)}) == 2
     tick(bench)
     assert [one.dispatch_cap for one in bench.table.pools[WIDE.key].replicas] == [40, 40]
+
+
+@pytest.mark.parametrize("state", [{"draining": True}, {"ready": False}], ids=["drains", "is not ready"])
+def test_a_replica_that_comes_to_one_that_serves_no_more_takes_all_at_once(state: dict[str, bool]) -> None:
+    bench = Bench(table_of((WIDE, replicas("old"))))
+    tick(bench)
+    bench.table.put_replicas(WIDE.key, [*replicas("old", **state), *replicas("new")])
+    bench.table.commit()
+    leases = [bench.lease() for _ in range(30)]
+    tick(bench)
+    leases += [bench.lease() for _ in range(10)]
+    assert len(on(leases, "new")) == 40
+
+
+def test_a_new_replica_takes_over_at_once_when_the_others_fail() -> None:
+    bench = beside("new")
+    bench.admission.hold_back(bench.table.pools[WIDE.key], bench.table.pools[WIDE.key].replicas[1])
+    tick(bench)
+    assert len(on([bench.lease() for _ in range(40)], "new")) == 40
 
 
 def test_a_replica_that_is_not_ready_yet_only_begins_when_it_is() -> None:

@@ -1,5 +1,6 @@
 """The one number that says how many requests a router may have on a replica now, from all that limits them. Pure."""
 
+from workslice_router.choose import ready
 from workslice_router.dispatch_cap import dispatch_cap, mean_tokens
 from workslice_router.replica_limits import UNLIMITED, warm_limit
 from workslice_router.routing_table import Pool, Replica
@@ -12,7 +13,7 @@ def renew_caps(pool: Pool, now: float) -> bool:
     for replica in pool.replicas:
         tokens += replica.outstanding_tokens
         requests += replica.in_flight
-        someone_warm = someone_warm or replica.warm
+        someone_warm = someone_warm or (replica.warm and ready(replica) and not replica.health.ejected)
     if requests:
         pool.mean_tokens = mean_tokens(pool.mean_tokens, tokens, requests)
     changed = False
@@ -35,7 +36,7 @@ def renew_cap(pool: Pool, replica: Replica) -> bool:
 
 
 def _warm_up(replica: Replica, someone_warm: bool, most: int, now: float) -> None:
-    """Without a warm replica beside it there is nobody to spare it for."""
+    """Without a warm replica beside it that takes its part there is nobody to spare it for."""
     if replica.ready_since is None:
         replica.ready_since = now
     replica.warm_limit = warm_limit(now - replica.ready_since, replica.dispatched - replica.in_flight, most)

@@ -247,8 +247,10 @@ class RoutingTable:
             return
         known = {replica.spec.uid: replica for replica in pool.replicas}
         listed = []
-        beside_warm = any(replica.warm for replica in pool.replicas)
-        for spec in sorted(specs, key=lambda one: one.uid):
+        ordered = sorted(specs, key=lambda one: one.uid)
+        serving = {spec.uid for spec in ordered if spec.ready and not spec.draining}
+        beside_warm = any(replica.warm and replica.uid in serving for replica in pool.replicas)
+        for spec in ordered:
             replica = known.pop(spec.uid, None)
             if replica is None:
                 replica = Replica(spec)
