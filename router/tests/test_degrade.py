@@ -366,3 +366,21 @@ pools:
     )
     (one,) = load_static_pools(file)
     assert (one.spec.degrade_tokens, one.spec.fallback_model) == (64, "other")
+
+
+def test_the_turns_of_a_session_stay_together_under_the_fallback_model_as_well() -> None:
+    spare = replace(OTHER, max_concurrent=9)
+    bench = Bench(table_of((replace(LONG, fallback_model="other"), specs("a")), (spare, specs("b", "c", "d"))))
+    bench.lease()
+    homes: dict[bytes, set[str]] = {}
+    for number in range(12):
+        name = b"session %d" % (number % 4)
+        wanted = view(max_tokens=1000)
+        plan = bench.admission.plan(wanted, None, name)
+        full = Refusal(429, Reason.QUEUE_FULL, b"", ())
+        found = lesser_place(bench.admission, full, plan, wanted, BIG, Asker(), ())
+        assert found is not None
+        assert isinstance(found[2], Lease)
+        homes.setdefault(name, set()).add(found[2].replica.uid)
+        found[2].settle(Outcome.OK)
+    assert [len(home) for home in homes.values()] == [1] * 4

@@ -47,7 +47,8 @@ def lesser_place(
     for lesser in lesser_requests(admission.table, plan, view, body):
         size = len(lesser.body)
         try:
-            less = replace(admission.plan(lesser.view, lesser.requested_class), arrived=plan.arrived)
+            less = admission.plan(lesser.view, lesser.requested_class)
+            less = replace(less, arrived=plan.arrived, ties=plan.ties)  # the session goes along
             return lesser, less, admission.submit(less, client, body_bytes=size, excluded=excluded, may_wait=may_wait)
         except Refused:
             continue
