@@ -29,7 +29,7 @@ class Scratch:
     def profile(self, **spec: Any) -> str:
         """Apply the namespace's own profile and return its name; see manifests.profile."""
         self.cluster.apply([manifests.profile(self.namespace, self.engine_image, **spec)])
-        self.profiles = [self.namespace]
+        self.profiles.append(self.namespace)
         return self.namespace
 
     def pool(self, name: str = "pool", *, profile: str | None = None, model: str | None = None, **spec: Any) -> None:

@@ -1,14 +1,28 @@
 """Whatever happens to the operator or to what it made, the cluster comes back to what the pool says."""
 
 import json
+from typing import Any
 
 import pytest
 from demo.installation import NAMESPACE as SYSTEM
 from demo.waiting import NotYet, wait_until
 
+import manifests
 from scratch import Scratch
+from workslice_api.names import POOL_LABEL
 
 CHILD = "pool-engine"
+OPERATOR = "app.kubernetes.io/component=operator"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def real(module_scratch: Scratch) -> Scratch:
+    """A pool `real` of one replica, whose engine starts beside the tests that need none."""
+    profile = f"{module_scratch.namespace}-real"
+    module_scratch.cluster.apply([manifests.profile(profile, module_scratch.engine_image, slice_profile="1g.10gb")])
+    module_scratch.profiles.append(profile)
+    module_scratch.pool("real", profile=profile, model=profile)
+    return module_scratch
 
 
 @pytest.fixture
@@ -28,11 +42,10 @@ def deployment_replicas(scratch: Scratch, wanted: int) -> None:
 
 
 def test_a_scale_up_and_a_scale_down_end_although_the_operator_is_killed_each_time(idle: Scratch) -> None:
-    operator = "app.kubernetes.io/component=operator"
     idle.cluster.patch("wspool", "pool", idle.namespace, {"spec": {"replicas": 3}})
-    idle.cluster.kubectl("delete", "pod", "-n", SYSTEM, "-l", operator, "--force", "--grace-period=0")
+    idle.cluster.kubectl("delete", "pod", "-n", SYSTEM, "-l", OPERATOR, "--force", "--grace-period=0")
     wait_until("three replicas", lambda: deployment_replicas(idle, 3), seconds=60)
-    idle.cluster.kubectl("delete", "pod", "-n", SYSTEM, "-l", operator, "--force", "--grace-period=0")
+    idle.cluster.kubectl("delete", "pod", "-n", SYSTEM, "-l", OPERATOR, "--force", "--grace-period=0")
     idle.cluster.patch("wspool", "pool", idle.namespace, {"spec": {"replicas": 1}})
     wait_until("one replica", lambda: deployment_replicas(idle, 1), seconds=60)
 
@@ -69,29 +82,31 @@ def test_a_foreign_variable_stays_and_is_named_in_an_event(idle: Scratch) -> Non
     assert "DEBUG_BY_HAND" in json.dumps(container["env"])
 
 
-def test_an_engine_that_starts_while_the_operator_is_killed_joins_its_pool(scratch: Scratch) -> None:
-    scratch.profile(slice_profile="1g.10gb")
-    scratch.pool()
-    scratch.wait_for("Ready", "True", "PoolReady", seconds=240)
-    (first,) = scratch.pods()
-    scratch.cluster.patch("wspool", "pool", scratch.namespace, {"spec": {"replicas": 2}})
+def engines(scratch: Scratch) -> list[dict[str, Any]]:
+    """The pods of the pool `real`."""
+    return [pod for pod in scratch.pods() if pod["metadata"]["labels"][POOL_LABEL] == "real"]
+
+
+def test_an_engine_that_starts_while_the_operator_is_killed_joins_its_pool(real: Scratch) -> None:
+    real.wait_for("Ready", "True", "PoolReady", pool="real", seconds=240)
+    (first,) = engines(real)
+    real.cluster.patch("wspool", "real", real.namespace, {"spec": {"replicas": 2}})
 
     def starts() -> None:
-        phases = [pod["status"]["phase"] for pod in scratch.pods()]
+        phases = [pod["status"]["phase"] for pod in engines(real)]
         if phases != ["Running"] * 2:
             raise NotYet(f"{phases}")
 
     wait_until("the second engine to start", starts, seconds=60)
-    operator = "app.kubernetes.io/component=operator"
-    scratch.cluster.kubectl("delete", "pod", "-n", SYSTEM, "-l", operator, "--force", "--grace-period=0")
+    real.cluster.kubectl("delete", "pod", "-n", SYSTEM, "-l", OPERATOR, "--force", "--grace-period=0")
 
     def both_ready() -> None:
-        ready = scratch.cluster.get("wspool", "pool", scratch.namespace)["status"].get("readyReplicas")
+        ready = real.cluster.get("wspool", "real", real.namespace)["status"].get("readyReplicas")
         if ready != 2:
             raise NotYet(f"{ready} replicas are ready")
 
     wait_until("both replicas to be ready", both_ready, seconds=240)
-    scratch.wait_for("Ready", "True", "PoolReady")
-    pods = {pod["metadata"]["uid"] for pod in scratch.pods()}
+    real.wait_for("Ready", "True", "PoolReady", pool="real")
+    pods = {pod["metadata"]["uid"] for pod in engines(real)}
     assert len(pods) == 2
     assert first["metadata"]["uid"] in pods
