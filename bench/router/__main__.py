@@ -2,7 +2,8 @@
 
 Each stands on a core of its own in front of the same fake engines, and gets the same load in turns, so that ratios count: absolute
 times say more about the machine. Prints a table and writes ../results/router.json and router.svg; with CHECK=1 a missed target ends
-with status 1. REQUESTS=1000000 lengthens the last part, in which the router must not become slower or larger.
+with status 1. REQUESTS=1000000 lengthens the last part, in which the router must not become slower or larger; COMPILED=1 adds the
+router with a compiled request path (docs/decisions/compiled-request-path.md), whose figures no target judges.
 """
 
 import json
@@ -19,9 +20,10 @@ from measure import measure
 from memory import growth_for_stopped_reader, with_open_streams
 from plot import bar_chart
 from report import ENGINE, document, row, show
-from routers import NGINX, RUST, WORKSLICE, Running, cores, engines, nginx, router, vllm_router
+from routers import COMPILED, NGINX, RUST, WORKSLICE, Running, cores, engines, nginx, router, vllm_router
 
 ROUNDS = int(os.environ.get("ROUNDS", "3"))
+CONTESTANTS = (WORKSLICE, *([COMPILED] if os.environ.get("COMPILED") == "1" else []), NGINX, RUST)
 SECONDS = os.environ.get("BENCH_SECONDS", "3")
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 
@@ -37,9 +39,7 @@ def main() -> None:
     os.sched_setaffinity(0, {int(number) for number in others.split(",")})
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         ports = stack.enter_context(engines(others))
-        running = {
-            name: stack.enter_context(router(name, ports, core, Path(folder))) for name in (WORKSLICE, NGINX, RUST)
-        }
+        running = {name: stack.enter_context(router(name, ports, core, Path(folder))) for name in CONTESTANTS}
         direct = Running(ports[0], os.getpid())
         for load in LOADS:  # warm up: connections, buffers, what is learned
             for one in running.values():

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from html import escape
 
 _WIDTH, _LEFT, _BAR, _GAP, _TOP = 720, 230, 14, 14, 40
-_COLOURS = ("#1b6ca8", "#7f8c8d", "#c0392b")
+_COLOURS = ("#1b6ca8", "#7f8c8d", "#c0392b", "#27ae60")
 
 
 def bar_chart(title: str, groups: Mapping[str, Mapping[str, float]]) -> str:

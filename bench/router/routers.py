@@ -13,10 +13,11 @@ from pathlib import Path
 
 from workslice_cluster.cache_entry import made_once
 from workslice_cluster.cache_folder import cache_folder
-from workslice_cluster.content_hash import content_hash
+from workslice_cluster.content_hash import content_hash, source_files
 
 HERE = Path(__file__).resolve().parent
-WORKSLICE, NGINX, RUST = "workslice", "nginx", "vllm-router"
+ROOT = HERE.parents[1]
+WORKSLICE, COMPILED, NGINX, RUST = "workslice", "compiled", "nginx", "vllm-router"
 _START_SECONDS = 60
 
 # Everything that costs time per request is on: two pools whose classes have service levels, so that every request is weighed against
@@ -136,7 +137,8 @@ def router(name: str, engines: list[int], core: str, folder: Path) -> Iterator[R
     if name == NGINX:
         (folder / "nginx.conf").write_text(_NGINX.format(engines=engines, port=port, folder=folder))
         command = [nginx(), "-c", str(folder / "nginx.conf")]
-    elif name == WORKSLICE:
+    elif name in (WORKSLICE, COMPILED):
+        environment = {"PYTHONPATH": str(compiled())} if name == COMPILED else {}
         (folder / "pools.yaml").write_text(_POOLS.format(engines=engines))
         command = [sys.executable, "-m", "workslice_router", "--pools", str(folder / "pools.yaml")]
         command += ["--host", "127.0.0.1", "--port", str(port), "--admin-port", str(admin), "--log-level", "warning"]
@@ -166,3 +168,14 @@ def vllm_router() -> Path:
 def _fetch(folder: Path) -> None:
     uv = [sys.executable, "-m", "uv", "pip", "install", "--quiet", "--no-deps", "--require-hashes"]
     subprocess.run([*uv, "--target", str(folder / "packages"), "-r", str(HERE / "requirements.txt")], check=True)
+
+
+def compiled() -> Path:
+    """A folder with the router of this checkout whose request path is compiled, made once."""
+    sources = [*source_files(ROOT / "router/workslice_router"), *source_files(ROOT / "crds/workslice_api")]
+
+    def make(folder: Path) -> None:
+        command = [sys.executable, "-m", "workslice_router.compile_request_path", str(folder)]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+
+    return made_once(cache_folder() / "bench-router-compiled", content_hash(sources, root=ROOT), make)
