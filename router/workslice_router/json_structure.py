@@ -18,7 +18,7 @@ def has_too_many_parts(body: bytes) -> bool:
     """Whether a body (valid JSON or not) has more parts than the limits above. Commas and brackets inside strings do not count."""
     if len(body) <= MOST_CONTAINERS:
         return False
-    if body.count(b",") + body.count(b"[") + body.count(b"{") <= MOST_CONTAINERS:
+    if _up_to_the_most(body, b",") + _up_to_the_most(body, b"[") + _up_to_the_most(body, b"{") <= MOST_CONTAINERS:
         return False  # nearly always: with so few of them, text included, there cannot be more parts
     plain = without_escapes(body)
     if plain.count(b'"') > 2 * MOST_STRINGS:
@@ -35,3 +35,10 @@ def without_escapes(body: bytes) -> bytes:
 def without_strings(plain: bytes) -> bytes:
     """What stands between the strings of JSON without escapes."""
     return b"".join(plain.split(b'"')[::2])
+
+
+def _up_to_the_most(body: bytes, byte: bytes) -> int:
+    """How often a byte occurs, counted no further than needed. `bytes.count` looks at every byte by itself, which takes ten times as
+    long as to search for the few that there are.
+    """
+    return len(body) - len(body.replace(byte, b"", MOST_CONTAINERS + 1))
