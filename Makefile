@@ -63,7 +63,7 @@ lint: setup ## ruff, mypy --strict, import rules
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench-router: setup ## CPU of the router beside nginx's, in one run (CHECK=1 fails on a missed target)
+bench-router: setup ## CPU of the router beside nginx's and vllm-router's, in one run (CHECK=1 fails on a missed target)
 	$(BIN)/python bench/router
 
 bench-classify: setup ## How often the router's estimate sends a prompt to the wrong class (CHECK=1 fails on a missed target)
