@@ -114,5 +114,5 @@ class Bench:
         for pool in self.table.pools.values():
             assert (pool.running, len(pool.queue), pool.queue.size, pool.queue.tokens) == (0, 0, 0, 0)
             for one in pool.replicas:
-                assert (one.in_flight, one.outstanding_tokens, one.sequences) == (0, 0, 0)
+                assert (one.in_flight, one.outstanding_tokens, one.sizes, one.sequences) == (0, 0, 0, 0)
                 assert (one.load.prompts, one.load.answering, one.load.haste, one.load.held_tokens) == ({}, 0, 0, 0)

@@ -90,6 +90,20 @@ def test_a_replica_that_is_not_ready_yet_only_begins_when_it_is() -> None:
     assert len(on([bench.lease() for _ in range(30)], "new")) == FIRST_REQUESTS
 
 
+def test_one_request_larger_than_a_cache_does_not_leave_the_other_replicas_idle() -> None:
+    bench = Bench(table_of((WIDE, replicas("a", "b", "c", "d"))))
+    for one in bench.table.pools[WIDE.key].replicas:
+        one.kv_tokens = 20_000
+    giant = bench.lease(choices=1000)
+    askers = []
+    for _ in range(30):
+        askers += [bench.ask()[0] for _ in range(2)]
+        tick(bench)
+    others = [one for one in bench.table.pools[WIDE.key].replicas if one is not giant.replica]
+    assert bench.admission.waiting == 0
+    assert all(one.in_flight >= 10 for one in others)
+
+
 def test_places_that_others_use_are_not_taken_and_partly_given_back_when_their_load_is_unknown() -> None:
     bench = Bench(table_of((WIDE, replicas("a"))))
     (pool,) = bench.table.pools.values()

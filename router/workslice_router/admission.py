@@ -242,6 +242,7 @@ class Admission:
             replica.health = sent(replica.health, now)
         replica.in_flight += 1
         replica.outstanding_tokens += plan.work
+        replica.sizes += plan.size
         replica.sequences += plan.sequences
         replica.dispatched += 1
         pool.running += 1
@@ -262,6 +263,7 @@ class Admission:
         pool, replica = lease.pool, lease.replica
         replica.in_flight -= 1
         replica.outstanding_tokens -= lease.plan.work
+        replica.sizes -= lease.plan.size
         replica.sequences -= lease.plan.sequences
         replica.load.remove(lease.work)
         pool.running -= 1

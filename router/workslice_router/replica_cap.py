@@ -11,7 +11,7 @@ def renew_caps(pool: Pool, now: float) -> bool:
     tokens = requests = 0
     someone_warm = False
     for replica in pool.replicas:
-        tokens += replica.outstanding_tokens
+        tokens += replica.sizes
         requests += replica.in_flight
         someone_warm = someone_warm or (replica.warm and ready(replica) and not replica.health.ejected)
     if requests:

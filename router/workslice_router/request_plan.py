@@ -41,6 +41,12 @@ class Plan:
     """What ties it to replicas, if anything does."""
 
     @property
+    def size(self) -> int:
+        """Its work as far as the model's largest context holds it."""
+        work, most = self.work, self.routes.context_tokens
+        return work if work < most else most
+
+    @property
     def stays_in_class(self) -> bool:
         """No pool of another class may take it: the client named the class, or the class's pools say so."""
         return self.requested_class is not None or self.chosen.strict

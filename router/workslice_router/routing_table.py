@@ -86,6 +86,8 @@ class Replica:
     spec: ReplicaSpec
     in_flight: int = 0
     outstanding_tokens: int = 0
+    sizes: int = 0
+    """The same, but of no request more than an engine holds at once: one that asks for hundreds of answers does not get them at a time."""
     dispatched: int = 0
     """Requests ever sent there: breaks ties between idle replicas in turn."""
     health: Health = HEALTHY
