@@ -121,7 +121,10 @@ def size(shape: ModelShape, settings: EngineSettings, memory: int) -> Sizing:
     elif not exact_fits:
         sentence = f"{parts} leave {_gib(left)} of {_gib(budget)}, less than memory.kvCache"
     elif not fits:
-        sentence = f"one request of {settings.max_tokens:,} tokens needs {_gib(needed)} of KV cache, and about {_gib(kv)} of {_gib(budget)} remain ({parts})"
+        sentence = (
+            f"one request of {settings.max_tokens:,} tokens needs {_gib(needed)} of KV cache, "
+            f"and about {_gib(kv)} of {_gib(budget)} remain ({parts})"
+        )
     else:
         sentence = (
             f"about {blocks * BLOCK_TOKENS:,} tokens of KV cache, {concurrency:.1f} requests of {settings.max_tokens:,} tokens at once "
