@@ -57,6 +57,19 @@ def test_a_last_event_without_its_empty_line_still_counts():
     assert (stream.done, out) == (True, TOKEN + b"data: [DONE]\n")
 
 
+def test_a_last_error_without_its_empty_line_gets_one_so_that_clients_read_it():
+    stream, out = relay([TOKEN + ERROR[:-2]])
+    assert (stream.error is not None, out) == (True, TOKEN + ERROR)
+
+
+@pytest.mark.parametrize("rest", [TOKEN[:30], TOKEN[:-1], b"data: [DO", COMMENT[:-1], b": ", ERROR[:40]])
+def test_half_an_event_at_the_end_neither_passes_nor_starts_a_stream(rest: bytes):
+    stream, out = relay([rest])
+    assert (stream.started, stream.ended, out) == (False, False, b"")
+    stream, out = relay([TOKEN + rest])
+    assert (stream.started, stream.ended, out) == (True, False, TOKEN)
+
+
 def test_text_that_only_looks_like_an_error_passes():
     stream, out = relay([QUOTED, b'data: "error"\n\n', b'data: {"error"\n\n', DONE])
     assert stream.error is None

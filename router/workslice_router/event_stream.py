@@ -91,11 +91,18 @@ class EventStream:
         return passed
 
     def finish(self) -> bytes:
-        """The engine has ended its response: what is still held, taken as a last event without its empty line."""
+        """The engine has ended its response: what is still held if that ends the stream, too, though without its empty line. Any other rest
+        is half an event: it says nothing to a client, and would spoil the error event behind it.
+        """
         held, self._held = self._held, b""
-        if held and not self.ended and not self._in_large_event:
-            self._read_event(held)
-        return held
+        if not held or self.ended or self._in_large_event:
+            return held
+        started = self.started
+        self._read_event(held)
+        if self.ended:
+            return held if self.done else held.rstrip(b"\r\n") + b"\n\n"
+        self.started = started
+        return b""
 
     @property
     def ended(self) -> bool:
