@@ -216,6 +216,22 @@ def test_nor_is_the_time_in_which_the_last_replica_was_gone() -> None:
     bench.wait()
 
 
+def test_nobody_is_refused_where_a_place_is_free_that_only_those_who_wait_cannot_use() -> None:
+    bench = Bench(table_of((replace(SHORT, queue_wait=5.0, max_concurrent=1), replicas("a", "b"))))
+    on_a, _ = bench.lease(), bench.lease()
+    on_a.settle(Outcome.RESET)
+    straggler, _ = bench.wait(excluded=["a"], caller="straggler")
+    for _ in range(20):
+        for _ in range(30):  # one that a has failed always waits for b, and seldom comes somebody else
+            bench.now += 0.1
+            bench.admission.tick()
+            if straggler.refusals:
+                straggler, _ = bench.wait(excluded=["a"], caller="straggler")
+        asker, _ = bench.wait(caller="another")
+        bench.admission.tick()
+        asker.leases.pop().settle(Outcome.OK)
+
+
 class AsksElsewhere(Asker):
     """Asks for another model as soon as it is refused, as one does whose pool has a fallback."""
 

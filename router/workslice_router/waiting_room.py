@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
-from workslice_router.choose import best_replica, has_hope, has_live_replica, ready
+from workslice_router.choose import best_replica, has_hope, has_live_replica, has_place, ready
 from workslice_router.class_line import Waiter
 from workslice_router.openai_errors import Reason, Refusal, Refused, refusal
 from workslice_router.request_plan import Plan, holds, no_replicas
@@ -95,7 +95,8 @@ class WaitingRoom:
                 self._table.changed.add(pool)
                 raise Refused(self._queue_full(plan, pool, caller, now))
         wait = longest_wait(pool)
-        self._refuse_what_would_wait_in_vain(plan, pool, client.caller, now)
+        if not has_place(pool, excluded, now):  # else those who wait cannot use it, and say nothing about this one
+            self._refuse_what_would_wait_in_vain(plan, pool, client.caller, now)
         waiter = Waiter(
             chosen.name,
             chosen.priority,
