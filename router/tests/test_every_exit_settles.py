@@ -23,6 +23,7 @@ from scripted_engine import (
     token,
 )
 
+from workslice_router import hung_replica
 from workslice_router.admission import Admission
 from workslice_router.openai_errors import Reason, refusal
 
@@ -231,3 +232,14 @@ async def test_accounts_are_zero_after_many_mixed_requests():
     ):
         await asyncio.gather(*(one(router, number) for number in range(90)))
         await until(router.at_rest)
+
+
+async def test_a_fault_while_one_request_is_looked_at_keeps_no_other_from_its_deadline(monkeypatch: pytest.MonkeyPatch):
+    def suspect(*_: object) -> None:
+        raise RuntimeError("a fault")
+
+    monkeypatch.setattr(hung_replica, "SILENT_SECONDS", 0.1)
+    async with scripted_engine(never) as engine, running_router(engine, spec=pool()) as router:
+        monkeypatch.setattr(router.data_path.hung, "suspect", suspect)
+        answers_ = await asyncio.gather(*(router.ask(chat()) for _ in range(3)))
+    assert [answer.status for answer in answers_] == [500, 500, 500]

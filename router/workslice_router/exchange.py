@@ -324,6 +324,7 @@ class Exchange:
         self._body = b""
         return held
 
+    @contained
     def check_silence(self, now: float) -> None:
         """Give up on an engine that is silent for too long; one that we do not read from is not silent."""
         if self._client.write_paused:
@@ -333,7 +334,6 @@ class Exchange:
         if self._attempt is not None:
             self._attempt.check_silence(now)
 
-    @contained
     def _keep_alive(self, now: float) -> None:
         """The client has heard nothing for as long as its class wants to be silent."""
         chosen = self._plan.chosen
