@@ -19,6 +19,7 @@ _LINE_END: Final = re.compile(rb"\r?\n")
 _MARKS: Final = (b'"error"', b"[DONE]", b'"prompt_tokens"')
 # The first event of a chat, which vLLM sends together with the first token: the next one says whether there is one.
 _ONLY_A_ROLE: Final = re.compile(rb'"delta"\s*:\s*\{\s*"role"\s*:\s*"[a-z]*"\s*,\s*"content"\s*:\s*""\s*\}')
+_USUAL_END: Final = b"data: [DONE]\n\n"
 _LARGEST_HELD_EVENT: Final = 1 << 20
 _LONGEST_EVENT_END: Final = 4
 _TAIL: Final = 4096
@@ -115,19 +116,20 @@ class EventStream:
         held = len(self._held)
         buffer = self._held + data if held else data
         position = 0
-        end = _EVENT_END.search(buffer, max(0, held - _LONGEST_EVENT_END))
-        while end is not None:
+        find_end = _find_end_of_any_kind if b"\r" in buffer else _find_end
+        start, end = find_end(buffer, max(0, held - _LONGEST_EVENT_END))
+        while start >= 0:
             if self._in_large_event:
                 self._in_large_event = False
             else:
-                self._read_event(buffer[position : end.start()])
-            position = end.end()
+                self._read_event(buffer[position:start])
+            position = end
             if self.ended:
                 self._held = b""
                 return buffer[:position]
             if self.started:
                 position = _last_end_before_mark(buffer, position)
-            end = _EVENT_END.search(buffer, position)
+            start, end = find_end(buffer, position)
         if len(buffer) - position > _LARGEST_HELD_EVENT:  # not worth the memory: passes on unread
             self._in_large_event = self.started = True
         if self._in_large_event:
@@ -159,9 +161,27 @@ class EventStream:
 
 def _last_end_before_mark(buffer: bytes, position: int) -> int:
     """Where to read on after `position`, an end of event: the events before the next mark say nothing."""
-    before = min((at for at in (buffer.find(mark, position) for mark in _MARKS) if at >= 0), default=len(buffer))
-    end = max(buffer.rfind(b"\n\n", position, before) + 2, buffer.rfind(b"\n\r\n", position, before) + 3)
+    # Nearly always only the end is marked, and it comes last.
+    before = len(buffer) - len(_USUAL_END) if buffer.endswith(_USUAL_END) else len(buffer)
+    for mark in _MARKS:
+        at = buffer.find(mark, position, before)
+        if at >= 0:
+            before = at
+    end = buffer.rfind(b"\n\n", position, before) + 2
+    if b"\r" in buffer:
+        end = max(end, buffer.rfind(b"\n\r\n", position, before) + 3)
     return max(position, end)
+
+
+def _find_end(buffer: bytes, position: int) -> tuple[int, int]:
+    """Where the next end of an event starts and ends, in a buffer without carriage returns; the first is negative when there is none."""
+    at = buffer.find(b"\n\n", position)
+    return at, at + 2
+
+
+def _find_end_of_any_kind(buffer: bytes, position: int) -> tuple[int, int]:
+    found = _EVENT_END.search(buffer, position)
+    return found.span() if found is not None else (-1, -1)
 
 
 def _has_error(data: bytes) -> bool:
