@@ -138,6 +138,14 @@ def test_an_exact_kv_cache_is_held_to_what_the_slice_has_left() -> None:
     assert small.sentence == "weights 5.3 GiB, overhead 1.0 GiB leave 3.7 GiB of 10.0 GiB, less than memory.kvCache"
 
 
+def test_quantized_weights_leave_the_embeddings_as_they_are_and_count_shared_ones_once() -> None:
+    quantized = replace(DEFAULTS, quantization="fp8")
+    embeddings = QWEN3_4B.vocabulary * QWEN3_4B.hidden_size
+    assert size(QWEN3_4B, quantized, 20 * GIB).weights == QWEN3_4B.parameters + embeddings
+    apart = replace(QWEN3_4B, tied_embeddings=False)
+    assert size(apart, quantized, 20 * GIB).weights == apart.parameters + 2 * embeddings
+
+
 def test_graphs_are_set_aside_by_engines_that_count_them() -> None:
     before, after = (size(QWEN3_4B, replace(DEFAULTS, version=one), 20 * GIB).overhead for one in ("0.20.2", "0.21.0"))
     assert after - before == pytest.approx(GIB / 2, abs=1)
