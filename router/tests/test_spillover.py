@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import pytest
 from routed_pools import LONG, SHORT, Bench, replicas, table_of, view
 
 from workslice_router.ejection import Outcome
@@ -43,6 +44,18 @@ def test_a_strict_pool_that_frees_a_place_leaves_those_of_other_classes_waiting(
     assert not asker.leases
     other.settle(Outcome.OK)
     assert asker.leases
+
+
+@pytest.mark.parametrize("becomes", [True, False], ids=["strict", "soft"])
+def test_whether_a_pool_is_strict_counts_at_once_for_those_who_wait(becomes: bool) -> None:
+    short, long = (replace(one, max_concurrent=1) for one in (SHORT, LONG))
+    bench = Bench(table_of((replace(short, strict=not becomes), replicas("s")), (long, replicas("l"))))
+    _, on_long = bench.lease(), bench.lease(prompt_size=5000)
+    asker, _ = bench.wait()
+    bench.table.put_pool(replace(short, strict=becomes))
+    bench.table.commit()
+    on_long.settle(Outcome.OK)
+    assert [lease.pool.key for lease in asker.leases] == ([] if becomes else [LONG.key])
 
 
 def test_pools_of_one_class_help_each_other_out_however_strict() -> None:

@@ -163,9 +163,10 @@ def holds(pool: Pool, routes: ModelRoutes, plan: Plan) -> bool:
         return False
     if pool.spec.class_name == plan.chosen.name:
         return plan.room <= pool.spec.context_tokens
-    if plan.stays_in_class:
+    chosen = next((one for one in routes.classes if one.name == plan.chosen.name), plan.chosen)  # as it is by now
+    if plan.requested_class is not None or chosen.strict:
         return False
-    return takes_over(pool, plan.prompt_tokens, plan.total, plan.room) or lends(pool, plan.chosen, plan.room)
+    return takes_over(pool, plan.prompt_tokens, plan.total, plan.room) or lends(pool, chosen, plan.room)
 
 
 def no_replicas(plan: Plan) -> Refusal:
