@@ -105,6 +105,7 @@ class Callers:
         router = self._router(ask.router + attempt)
         tried = Try(ask, f"{ask.id}.{len(self.tries)}", router.name, monotonic())
         self.tries.append(tried)
+        connection: _Connection | None = None
         try:
             async with asyncio.timeout(PATIENCE_SECONDS):
                 connection = await self._connect(router, tried)
@@ -113,10 +114,16 @@ class Callers:
             tried.end = End.HANGS
         except OSError:
             tried.end = End.REFUSED
+        except asyncio.CancelledError:  # the storm ends before its time
+            if connection is not None:
+                connection.writer.transport.abort()
+            raise
         tried.ended = monotonic()
+        if connection is None:
+            return tried
         if tried.end is End.COMPLETE and ask.keeps_connection and tried.headers.get("connection") != "close":
             self._kept.append(connection)
-        elif tried.end is not End.REFUSED and tried.end is not End.HANGS:
+        else:
             connection.writer.transport.abort()
         return tried
 

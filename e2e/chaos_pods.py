@@ -33,7 +33,7 @@ _SHUTDOWN_SECONDS: Final = 15.0
 _NOTICE_SECONDS: Final = 0.3
 """Until the API tells that a container has ended; routers must do without it so long."""
 _PROBE_SECONDS: Final = 0.1
-_DEADLINE_SECONDS: Final = 60.0
+_DEADLINE_SECONDS: Final = 120.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from workslice_router.api_keys import hash_key
 
 DRAIN_SECONDS: Final = 30.0
 """More than any request of a storm takes."""
-_DEADLINE_SECONDS: Final = 60.0
+_DEADLINE_SECONDS: Final = 120.0
 _LOOK_SECONDS: Final = 0.05
 _TASKS: Final = re.compile(r"^workslice_router_tasks (\d+)", re.MULTILINE)
 

@@ -20,6 +20,8 @@ from cpu_starvation import Starvation
 _LOOK_SECONDS: Final = 0.1
 HEALED_SECONDS: Final = 40.0
 """Within which routers use a healed replica again, and hear of one that goes."""
+START_SECONDS: Final = 120.0
+"""Within which a process starts; it takes a second on an idle machine."""
 REST_SECONDS: Final = 10.0
 """Within which nothing is left of a storm: routers close connections to engines that are idle for 3 s."""
 _NOW: Final = re.compile(
@@ -213,11 +215,11 @@ class Storm:
                 await process.wait()
         except TimeoutError:
             pod.signal(signal.SIGKILL)
-        await _until(lambda: pod.process is not process and pod.ready)
+        await _until_ready(pod, other_than=process)
 
     async def _replace(self, pod: Pod, *, drained_first: bool) -> Pod:
         successor = self.pods.add(pod.pool)
-        await _until(lambda: successor.ready)
+        await _until_ready(successor)
         if drained_first:
             self.pods.mark_draining(pod, marked=True)
             await self._until_told(pod, "is not known to drain", _goes)
@@ -275,10 +277,14 @@ class Storm:
             await router.end(signal.SIGKILL)
 
 
-async def _until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(HEALED_SECONDS):
-        while not condition():  # noqa: ASYNC110 (processes say so by themselves)
-            await asyncio.sleep(_LOOK_SECONDS)
+async def _until_ready(pod: Pod, other_than: object = None) -> None:
+    """Wait until the pod's engine answers, in another process than that one. Raises AssertionError after START_SECONDS."""
+    end = monotonic() + START_SECONDS
+    while not pod.ready or pod.process is other_than:
+        assert monotonic() < end, (
+            f"the engine of {pod.uid} did not start within {START_SECONDS:g} s: is the machine too busy?"
+        )
+        await asyncio.sleep(_LOOK_SECONDS)
 
 
 def _goes(replica: dict[str, Any] | None) -> bool:
