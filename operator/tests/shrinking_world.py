@@ -171,7 +171,8 @@ class World:
             one.former_cost = one.cost
         for change in plan.costs:
             by_uid[change.uid].cost = change.cost or 0
-        self.expired |= {uid for uid in plan.leaving if (plan.stages or {}).get(uid) is Stage.EXPIRED}
+        # Of two whose time is over a controller that lags may take the one that the plan did not mean.
+        self.expired |= {uid for uid, stage in (plan.stages or {}).items() if stage is Stage.EXPIRED}
         self.deployment = plan.replicas
         self.marks = list(plan.marks)
         self.draining = [mark.uid for mark in plan.marks]

@@ -90,6 +90,13 @@ def test_no_replica_goes_with_requests_before_they_end_or_its_time_is_over(world
         step(world, action)
 
 
+def test_of_two_replicas_whose_time_is_over_either_may_go() -> None:
+    world = World(loads=[(0, 0), (0, 0), (0, 1)], routers=1, desired=1)
+    for action in (("round",), ("round",), ("desire", 0), ("tick", TIMEOUT), ("round",)):
+        step(world, action)
+    assert world.deployment == 2
+
+
 @settings(max_examples=200)
 @given(world=worlds, actions=st.lists(STEP, max_size=30))
 def test_from_any_state_a_drain_ends_at_the_wanted_size_with_nothing_left_behind(
