@@ -103,6 +103,10 @@ class Queue(KubeModel):
     cold_start_max_wait: Duration = "5m"
     """Longest wait instead while no replica is ready but one is wanted: as long as replicas take to start, and less than clients
     wait; after it 503. Live: takes effect without touching engines."""
+    max_in_flight_per_replica: Annotated[int | None, Field(ge=1, le=4096)] = None
+    """Requests that one replica gets at a time, of all routers together; the rest waits here. Unset, routers derive it from the size of the
+    pool's requests: what its KV cache holds of them, and with an slo what its pace allows. Either way at most the profile's
+    workspace.maxConcurrent, beyond which an engine would make them wait itself. Live: takes effect without touching engines."""
 
 
 class Degrade(KubeModel):

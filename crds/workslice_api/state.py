@@ -29,7 +29,8 @@ class ReplicaState(KubeModel):
     """Estimated tokens of those requests."""
     dispatch_cap: int | None = None
     """How many of its requests this router lets run there at once: the profile's workspace.maxConcurrent, or fewer when the KV cache holds
-    fewer of the usual size or the class's slo allows fewer."""
+    fewer of the usual size or the class's slo allows fewer, or when the pool's queue.maxInFlightPerReplica says so; then its part of that
+    where other routers use the replica as well."""
     ready: bool = True
     """The EndpointSlice calls it ready."""
     draining: bool = False

@@ -31,6 +31,7 @@ POOL_CHANGES: dict[str, Any] = {
     "scaling.targetPerReplica": 3,
     "scaling.scaleDownWindow": "9s",
     "queue.maxDepth": 3,
+    "queue.maxInFlightPerReplica": 3,
     "queue.maxWait": "9s",
     "queue.coldStartMaxWait": "9s",
     "degrade": {"maxTokens": 9, "fallbackModel": "other"},

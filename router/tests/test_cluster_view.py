@@ -96,6 +96,13 @@ def test_a_pool_its_profile_and_its_endpoints_make_a_route(cluster: Cluster) -> 
     assert "tiny" in cluster.table.routes
 
 
+@pytest.mark.parametrize(("in_flight", "most"), [(2, 2), (50, 3)], ids=["fewer than engines run", "more"])
+def test_a_set_cap_counts_up_to_what_engines_run(cluster: Cluster, in_flight: int, most: int) -> None:
+    cluster.put(Kind.POOL, pool(queue={"maxInFlightPerReplica": in_flight}))
+    spec = cluster.table.pools["serving/short"].spec
+    assert (spec.max_concurrent, spec.derives_cap) == (most, False)
+
+
 @pytest.mark.parametrize(
     ("conditions", "ready", "draining"),
     [

@@ -104,6 +104,18 @@ def test_one_request_larger_than_a_cache_does_not_leave_the_other_replicas_idle(
     assert all(one.in_flight >= 10 for one in others)
 
 
+@pytest.mark.parametrize(("derives", "at_once"), [(True, 18), (False, 40)], ids=["derived", "set"])
+def test_a_cap_that_somebody_has_set_replaces_the_one_that_the_cache_would_allow(derives: bool, at_once: int) -> None:
+    bench = Bench(table_of((replace(WIDE, derives_cap=derives), replicas("a"))))
+    (pool,) = bench.table.pools.values()
+    pool.replicas[0].kv_tokens = 4000
+    bench.lease()
+    tick(bench)
+    for _ in range(50):
+        bench.ask()
+    assert pool.replicas[0].in_flight == at_once
+
+
 def test_places_that_others_use_are_not_taken_and_partly_given_back_when_their_load_is_unknown() -> None:
     bench = Bench(table_of((WIDE, replicas("a"))))
     (pool,) = bench.table.pools.values()

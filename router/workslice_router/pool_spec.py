@@ -32,6 +32,8 @@ def pool_spec(pool: WorkspacePool, profile: WorkspaceProfileSpec | None) -> Pool
     wanted = spec.request_class.max_total_tokens
     context = profile.workspace.max_tokens if profile is not None else wanted
     created = pool.metadata.creation_timestamp
+    concurrent = profile.workspace.max_concurrent if profile is not None else _DEFAULT_CONCURRENT
+    set_cap = spec.queue.max_in_flight_per_replica
     return PoolSpec(
         key=pool.key,
         uid=pool.metadata.uid,
@@ -44,7 +46,8 @@ def pool_spec(pool: WorkspacePool, profile: WorkspaceProfileSpec | None) -> Pool
         strict=spec.spillover == "Strict",
         priority=spec.request_class.priority,
         weight=spec.weight,
-        max_concurrent=profile.workspace.max_concurrent if profile is not None else _DEFAULT_CONCURRENT,
+        max_concurrent=concurrent if set_cap is None else min(concurrent, set_cap),
+        derives_cap=set_cap is None,
         queue_depth=spec.queue.max_depth,
         queue_wait=duration_seconds(spec.queue.max_wait),
         cold_start_wait=duration_seconds(spec.queue.cold_start_max_wait),

@@ -28,7 +28,9 @@ def renew_cap(pool: Pool, replica: Replica) -> bool:
     """Renew the cap of one replica; True when it has changed."""
     spec = pool.spec
     pace = pool.pace if pool.pace is not spec.first_pace else None
-    own = dispatch_cap(spec.max_concurrent, pool.mean_tokens, replica.kv_tokens, spec.level, pace)
+    own = spec.max_concurrent
+    if spec.derives_cap:
+        own = dispatch_cap(own, pool.mean_tokens, replica.kv_tokens, spec.level, pace)
     cap = min(own, replica.shared_limit, replica.warm_limit)
     changed = cap != replica.dispatch_cap
     replica.dispatch_cap = cap

@@ -49,6 +49,8 @@ class PoolSpec:
     weight: int = 100
     max_concurrent: int = 64
     """Requests that one replica runs at once."""
+    derives_cap: bool = True
+    """Fewer where the KV cache or the service level allows fewer; False where somebody has set `max_concurrent` for this pool."""
     queue_depth: int = 256
     queue_wait: float = 60.0
     """Seconds."""
