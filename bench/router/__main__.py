@@ -19,7 +19,7 @@ from loads import LOADS
 from measure import measure
 from memory import growth_for_stopped_reader, with_open_streams
 from plot import bar_chart
-from report import ENGINE, document, row, show
+from report import ENGINE, Results, Row, document, heading, line, row, show
 from routers import COMPILED, NGINX, RUST, WORKSLICE, Running, cores, engines, nginx, router, vllm_router
 
 ROUNDS = int(os.environ.get("ROUNDS", "3"))
@@ -44,26 +44,33 @@ def main() -> None:
         for load in LOADS:  # warm up: connections, buffers, what is learned
             for one in running.values():
                 measure(load, one, others, "--seconds", "0.5")
-        runs: list[dict[str, list[dict[str, float]]]] = []
+        rows: list[Row] = []
+        print(heading(list(running)), flush=True)
         for load in LOADS:
             found: dict[str, list[dict[str, float]]] = {name: [] for name in (*running, ENGINE)}
             for number in range(ROUNDS):
                 print(f"{load.name}: round {number + 1} of {ROUNDS}", file=sys.stderr, flush=True)
                 for name, one in (*running.items(), (ENGINE, direct)):
                     found[name].append(measure(load, one, others, "--seconds", SECONDS))
-            runs.append(found)
-        endurance = endure(running, others)
-        stopped = {name: growth_for_stopped_reader(one) for name, one in running.items()}
-        streams = {name: with_open_streams(one) for name, one in running.items()}
-    rows = [row(load, found) for load, found in zip(LOADS, runs, strict=True)]
-    missed = show(rows, streams, stopped, endurance)
-    RESULTS.mkdir(exist_ok=True)
-    results = document(rows, streams, stopped, endurance, versions)
-    (RESULTS / "router.json").write_text(json.dumps(results, indent=2) + "\n")
-    bars = {f"{one.load}, per {one.per}": one.cpu_us for one in rows}
-    (RESULTS / "router.svg").write_text(bar_chart("CPU in microseconds: shorter is better", bars))
+            rows.append(row(load, found))
+            print(line(rows[-1]), flush=True)
+        stopped = {name: growth_for_stopped_reader(name, one) for name, one in running.items()}
+        streams = {name: with_open_streams(name, one) for name, one in running.items()}
+        results = Results(rows, streams, stopped, versions)
+        write(results)  # the rest takes long, and what is found should not be lost with it
+        results.endurance = endure(running, others)
+    write(results)
+    missed = show(results)
     if missed and os.environ.get("CHECK") == "1":
         raise SystemExit("missed targets:\n" + "\n".join(missed))
+
+
+def write(results: Results) -> None:
+    """The same for machines, and as a picture."""
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / "router.json").write_text(json.dumps(document(results), indent=2) + "\n")
+    bars = {f"{one.load}, per {one.per}": one.cpu_us for one in results.rows}
+    (RESULTS / "router.svg").write_text(bar_chart("CPU in microseconds: shorter is better", bars))
 
 
 if __name__ == "__main__":

@@ -46,7 +46,11 @@ def endure(running: Mapping[str, Running], core: str) -> Endurance:
     cpu: dict[str, list[float]] = {WORKSLICE: [], NGINX: []}
     memory = []
     for window in range(WINDOWS):
-        print(f"window {window + 1} of {WINDOWS}, {REQUESTS // WINDOWS} requests each", file=sys.stderr, flush=True)
+        print(
+            f"growth: window {window + 1} of {WINDOWS}, {REQUESTS // WINDOWS:,} requests each",
+            file=sys.stderr,
+            flush=True,
+        )
         for name, windows in cpu.items():
             windows.append(measure(ANSWERS, running[name], core, "--requests", str(REQUESTS // WINDOWS))["cpu_us"])
         memory.append(memory_mb(running[WORKSLICE].pid))

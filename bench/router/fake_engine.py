@@ -1,11 +1,12 @@
 """A vLLM whose answers cost next to nothing: prebuilt bytes, so that what a bench measures is the router.
 
 `"seed": N` in a request asks for a stream with N milliseconds between its tokens; without it a stream comes in one burst.
-GET is answered as by an engine that is well.
+GET is answered as by an engine that is well, /metrics with its gauges.
 """
 
 import argparse
 import asyncio
+import functools
 import json
 import re
 import socket
@@ -38,27 +39,47 @@ def answer() -> bytes:
 ANSWER = answer()
 MODELS = b'{"object":"list","data":[{"id":"tiny","object":"model"}]}'
 WELL = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b" % (len(MODELS), MODELS)
+GAUGES = b"""vllm:num_requests_running{engine="0",model_name="tiny"} %d.0
+vllm:num_requests_waiting{engine="0",model_name="tiny"} 0.0
+vllm:kv_cache_usage_perc{engine="0",model_name="tiny"} 0.1
+"""
+PAGE = b"HTTP/1.1 200 OK\r\ncontent-type: text/plain; version=0.0.4\r\ncontent-length: %d\r\n\r\n%b"
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n\r\n"
 FIRST, TOKEN = event({"role": "assistant", "content": ""}), event({"content": " hello"})
 END = b"e\r\ndata: [DONE]\n\n\r\n0\r\n\r\n"
 
 
+class Running:
+    """How many streams an engine has open."""
+
+    def __init__(self) -> None:
+        self.number = 0
+
+
 class Engine(asyncio.Protocol):
+    def __init__(self, running: Running) -> None:
+        self.running = running
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
         transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.parser: Any = httptools.HttpRequestParser(self)
         self.body: list[bytes] = []
+        self.target = b""
 
     def data_received(self, data: bytes) -> None:
         self.parser.feed_data(data)
+
+    def on_url(self, target: bytes) -> None:
+        self.target = target
 
     def on_body(self, data: bytes) -> None:
         self.body.append(data)
 
     def on_message_complete(self) -> None:
         if self.parser.get_method() == b"GET":
-            self.transport.write(WELL)
+            page = GAUGES % self.running.number
+            self.transport.write(PAGE % (len(page), page) if self.target == b"/metrics" else WELL)
             return
         parts, self.body = self.body, []
         body = b"".join(parts)
@@ -71,6 +92,7 @@ class Engine(asyncio.Protocol):
             self.transport.write(HEAD + FIRST + TOKEN * tokens + END)
         else:
             self.transport.write(HEAD)
+            self.running.number += 1
             self.later(int(pause[1]) / 1000, tokens, FIRST)  # vLLM says who speaks together with the first token
 
     def later(self, pause: float, tokens: int, before: bytes = b"") -> None:
@@ -78,15 +100,21 @@ class Engine(asyncio.Protocol):
 
     def say(self, pause: float, tokens: int, before: bytes) -> None:
         if self.transport.is_closing():
+            self.running.number -= 1
             return
         self.transport.write(before + (TOKEN if tokens else END))
         if tokens:
             self.later(pause, tokens - 1)
+        else:
+            self.running.number -= 1
 
 
 async def main(ports: list[int]) -> None:
     loop = asyncio.get_running_loop()
-    servers = [await loop.create_server(Engine, "127.0.0.1", port, backlog=2048) for port in ports]
+    servers = [
+        await loop.create_server(functools.partial(Engine, Running()), "127.0.0.1", port, backlog=2048)
+        for port in ports
+    ]
     await asyncio.gather(*(server.serve_forever() for server in servers))
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import socket
+import sys
 import time
 from typing import Any
 
@@ -12,6 +13,9 @@ from routers import Running
 
 OPEN_STREAMS = 1000
 STOPPED_SECONDS = 4.0
+_OPEN_SECONDS = 45.0
+"""Longest time until all streams have begun; they last for 60 s, so that none ends before the last one is open."""
+_DRAIN_SECONDS = 90.0
 _LONG_TOKENS = 250_000
 """Of the stream whose reader stops: about 60 MB."""
 
@@ -28,18 +32,32 @@ def _request(tokens: int, pause: int | None) -> bytes:
     return head % len(body) + body
 
 
-def with_open_streams(router: Running) -> float:
+def with_open_streams(name: str, router: Running) -> float:
     """Megabytes while OPEN_STREAMS streams are open, each with a token every second."""
+    print(f"memory of {name} with {OPEN_STREAMS:,} open streams", file=sys.stderr, flush=True)
 
     async def one() -> asyncio.StreamWriter:
         reader, writer = await asyncio.open_connection("127.0.0.1", router.port)
         writer.write(_request(60, 1000))
-        if b"data:" not in await reader.readuntil(b"data:"):
-            raise SystemExit("a stream did not begin")
+        head = await reader.readuntil(b"\r\n\r\n")
+        if not head.startswith(b"HTTP/1.1 200 "):
+            said = await reader.read(4096)
+            raise SystemExit(
+                f"{name} refused one of {OPEN_STREAMS:,} streams:\n{(head + said).decode(errors='replace')}"
+            )
+        await reader.readuntil(b"data:")
         return writer
 
     async def all_of_them() -> float:
-        writers = [await one() for _ in range(OPEN_STREAMS)]
+        opening = [asyncio.create_task(one()) for _ in range(OPEN_STREAMS)]
+        try:
+            async with asyncio.timeout(_OPEN_SECONDS):
+                writers = await asyncio.gather(*opening)
+        except TimeoutError:
+            begun = sum(task.done() and not task.cancelled() for task in opening)
+            raise SystemExit(
+                f"{name}: {begun} of {OPEN_STREAMS:,} streams have begun after {_OPEN_SECONDS:g} s; the others wait"
+            ) from None
         megabytes = memory_mb(router.pid)
         for writer in writers:
             writer.transport.abort()
@@ -48,22 +66,30 @@ def with_open_streams(router: Running) -> float:
     return uvloop.run(all_of_them())
 
 
-def growth_for_stopped_reader(router: Running) -> float:
+def growth_for_stopped_reader(name: str, router: Running) -> float:
     """Megabytes that are added when one client asks for a long stream and does not read it."""
+    print(f"memory of {name} for a reader that stops for {STOPPED_SECONDS:g} s", file=sys.stderr, flush=True)
     before = memory_mb(router.pid)
     with socket.create_connection(("127.0.0.1", router.port)) as client:
         client.sendall(_request(_LONG_TOKENS, None))
         time.sleep(STOPPED_SECONDS)
         growth = memory_mb(router.pid) - before
-        received = 0
-        client.settimeout(60)
-        tail = b""
+        deadline = time.monotonic() + _DRAIN_SECONDS
+        client.settimeout(20)
+        received, tail = 0, b""
         while not tail.endswith(b"0\r\n\r\n"):
-            data = client.recv(1 << 20)
+            try:
+                data = client.recv(1 << 20)
+            except TimeoutError:
+                raise SystemExit(f"{name}: the stream whose reader had stopped does not go on") from None
             if not data:
-                raise SystemExit("the stream whose reader had stopped was cut")
+                raise SystemExit(f"{name} cut the stream whose reader had stopped, after {received:,} bytes")
+            if time.monotonic() > deadline:
+                raise SystemExit(
+                    f"{name}: only {received:,} bytes came within {_DRAIN_SECONDS:g} s of the reader's return"
+                )
             received += len(data)
             tail = (tail + data[-16:])[-16:]
     if received < _LONG_TOKENS * 100:
-        raise SystemExit(f"the stream whose reader had stopped has only {received} bytes")
+        raise SystemExit(f"{name}: the stream whose reader had stopped has only {received:,} bytes")
     return growth

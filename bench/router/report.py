@@ -42,12 +42,22 @@ def row(load: Load, runs: dict[str, list[dict[str, float]]]) -> Row:
     )
 
 
-def checks(
-    rows: list[Row], open_mb: dict[str, float], stopped_mb: dict[str, float], endurance: Endurance
-) -> list[tuple[str, float, float]]:
+@dataclass
+class Results:
+    """What a run has found so far."""
+
+    rows: list[Row]
+    open_mb: dict[str, float]
+    stopped_mb: dict[str, float]
+    versions: dict[str, str]
+    endurance: Endurance | None = None
+    """Measured last."""
+
+
+def checks(results: Results) -> list[tuple[str, float, float]]:
     """Every target: what it says, the figure and the most that it may be."""
     found: list[tuple[str, float, float]] = []
-    for load, one in zip(LOADS, rows, strict=True):
+    for load, one in zip(LOADS, results.rows, strict=True):
         ours = one.cpu_us[WORKSLICE]
         if load.times_nginx is not None:
             found.append((f"{load.name}: CPU / nginx's", ours / one.cpu_us[NGINX], load.times_nginx))
@@ -58,67 +68,73 @@ def checks(
         if load.added_first_byte_ms is not None:
             added = one.first_byte_ms[WORKSLICE] - one.first_byte_ms[ENGINE]
             found.append((f"{load.name}: added to the first byte, ms", added, load.added_first_byte_ms))
-    return [
-        *found,
-        (f"memory with {OPEN_STREAMS:,} open streams, MB", open_mb[WORKSLICE], MOST_MB),
-        (f"memory for a reader stopped {STOPPED_SECONDS:g} s, MB", stopped_mb[WORKSLICE], MOST_STOPPED_MB),
-        (f"growth of CPU / nginx's over {REQUESTS:,} requests", endurance.cpu_growth, MOST_CPU_GROWTH),
-        (f"growth of memory over {REQUESTS:,} requests, MB", endurance.memory_growth, MOST_MEMORY_GROWTH_MB),
-    ]
+    found.append((f"memory with {OPEN_STREAMS:,} open streams, MB", results.open_mb[WORKSLICE], MOST_MB))
+    stopped = results.stopped_mb[WORKSLICE]
+    found.append((f"memory for a reader stopped {STOPPED_SECONDS:g} s, MB", stopped, MOST_STOPPED_MB))
+    if (endurance := results.endurance) is not None:
+        found.append((f"growth of CPU / nginx's over {REQUESTS:,} requests", endurance.cpu_growth, MOST_CPU_GROWTH))
+        memory = endurance.memory_growth
+        found.append((f"growth of memory over {REQUESTS:,} requests, MB", memory, MOST_MEMORY_GROWTH_MB))
+    return found
 
 
-def show(rows: list[Row], open_mb: dict[str, float], stopped_mb: dict[str, float], endurance: Endurance) -> list[str]:
+def heading(names: list[str]) -> str:
+    """Of the table of CPU times."""
+    return (
+        f"\n{'CPU in us':34} {'per':8}" + "".join(f"{name:>13}" for name in names) + f"{'/ nginx':>9}{'/ ' + RUST:>15}"
+    )
+
+
+def line(one: Row) -> str:
+    """Of the same table."""
+    ours = one.cpu_us[WORKSLICE]
+    return (
+        f"{one.load:34} {one.per:8}"
+        + "".join(f"{cpu:13.2f}" for cpu in one.cpu_us.values())
+        + f"{ours / one.cpu_us[NGINX]:9.2f}{ours / one.cpu_us[RUST]:15.2f}"
+    )
+
+
+def show(results: Results) -> list[str]:
     """Print everything; returns a sentence for each missed target."""
-    print(
-        f"\n{'CPU in us':34} {'per':8}"
-        + "".join(f"{name:>13}" for name in open_mb)
-        + f"{'/ nginx':>9}{'/ ' + RUST:>15}"
-    )
-    for one in rows:
-        ours = one.cpu_us[WORKSLICE]
+    names, endurance = list(results.open_mb), results.endurance
+    print("\n".join((heading(names), *map(line, results.rows))))
+    print(f"\n{'first byte, median ms':43}" + "".join(f"{name:>13}" for name in (*names, ENGINE)))
+    for one in results.rows:
+        print(f"{one.load:43}" + "".join(f"{one.first_byte_ms[name]:13.2f}" for name in (*names, ENGINE)))
+    print(f"\n{'memory, MB':43}" + "".join(f"{name:>13}" for name in names))
+    print(f"{f'{OPEN_STREAMS:,} open streams':43}" + "".join(f"{value:13.1f}" for value in results.open_mb.values()))
+    print(f"{'added for a reader that stops':43}" + "".join(f"{value:13.1f}" for value in results.stopped_mb.values()))
+    if endurance is not None:
         print(
-            f"{one.load:34} {one.per:8}"
-            + "".join(f"{one.cpu_us[name]:13.2f}" for name in open_mb)
-            + f"{ours / one.cpu_us[NGINX]:9.2f}{ours / one.cpu_us[RUST]:15.2f}"
+            f"\n{REQUESTS:,} requests in {WINDOWS} windows: CPU {endurance.cpu_us[0]:.1f} us at first, {endurance.cpu_us[-1]:.1f} at last; "
+            f"memory {endurance.memory_mb[0]:.1f} and {endurance.memory_mb[-1]:.1f} MB"
         )
-    print(f"\n{'first byte, median ms':43}" + "".join(f"{name:>13}" for name in (*open_mb, ENGINE)))
-    for one in rows:
-        print(f"{one.load:43}" + "".join(f"{one.first_byte_ms[name]:13.2f}" for name in (*open_mb, ENGINE)))
-    print(f"\n{'memory, MB':43}" + "".join(f"{name:>13}" for name in open_mb))
-    print(f"{f'{OPEN_STREAMS:,} open streams':43}" + "".join(f"{value:13.1f}" for value in open_mb.values()))
-    print(f"{'added for a reader that stops':43}" + "".join(f"{value:13.1f}" for value in stopped_mb.values()))
-    print(
-        f"\n{REQUESTS:,} requests in {WINDOWS} windows: CPU {endurance.cpu_us[0]:.1f} us at first, {endurance.cpu_us[-1]:.1f} at last; "
-        f"memory {endurance.memory_mb[0]:.1f} and {endurance.memory_mb[-1]:.1f} MB\n"
-    )
+    print()
     missed = []
-    for what, figure, most in checks(rows, open_mb, stopped_mb, endurance):
+    for what, figure, most in checks(results):
         print(f"{'ok    ' if figure <= most else 'MISSED'} {what}: {figure:.3g} (at most {most:g})")
         if figure > most:
             missed.append(f"{what}: {figure:.3g}, target at most {most:g}")
     return missed
 
 
-def document(
-    rows: list[Row],
-    open_mb: dict[str, float],
-    stopped_mb: dict[str, float],
-    endurance: Endurance,
-    versions: dict[str, str],
-) -> dict[str, Any]:
+def document(results: Results) -> dict[str, Any]:
     """The same for machines."""
+    endurance = results.endurance
     return {
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "versions": {
             "python": platform.python_version(),
             "uvloop": version("uvloop"),
             "httptools": version("httptools"),
-            **versions,
+            **results.versions,
         },
-        "loads": [asdict(one) for one in rows],
-        "open_streams_mb": open_mb,
-        "stopped_reader_mb": stopped_mb,
-        "endurance": {
+        "loads": [asdict(one) for one in results.rows],
+        "open_streams_mb": results.open_mb,
+        "stopped_reader_mb": results.stopped_mb,
+        "endurance": endurance
+        and {
             **asdict(endurance),
             "requests": REQUESTS,
             "cpu_growth": endurance.cpu_growth,
@@ -126,6 +142,6 @@ def document(
         },
         "targets": [
             {"target": what, "figure": figure, "at_most": most, "met": figure <= most}
-            for what, figure, most in checks(rows, open_mb, stopped_mb, endurance)
+            for what, figure, most in checks(results)
         ],
     }

@@ -21,15 +21,17 @@ WORKSLICE, COMPILED, NGINX, RUST = "workslice", "compiled", "nginx", "vllm-route
 _START_SECONDS = 60
 
 # Everything that costs time per request is on: two pools whose classes have service levels, so that every request is weighed against
-# every replica; lengths and paces are learned; metrics, request ids and placement headers are always on.
+# every replica; lengths and paces are learned; gauges are read; metrics, request ids and placement headers are always on. The engines
+# are whole GPUs that run so many at once that nothing ever waits for a place, not even 1,000 streams on engines that seem slow (a
+# quarter of maxConcurrent is the least that the router lets run on each): the others have no queue that would hold it back.
 _POOLS = """
 profiles:
 - name: tiny
   spec:
     model: {{source: /models/tiny}}
-    slice: {{profiles: [1g.10gb]}}
+    slice: {{profiles: [whole]}}
     memory: {{host: 2Gi}}
-    workspace: {{maxTokens: 400000, maxConcurrent: 1024}}
+    workspace: {{maxTokens: 400000, maxConcurrent: 4096}}
     engine: {{image: engine, version: 0.32.0}}
 pools:
 - name: short
