@@ -6,7 +6,10 @@ from typing import Any
 
 import pytest
 import yaml
-from rendered_chart import CHART, helm, named, render
+from rendered_chart import CHART, NAMESPACE, RELEASE, helm, named, render
+
+from workslice_operator.installation import installed_by_chart
+from workslice_operator.settings import running_settings
 
 GOLDEN = Path(__file__).parent / "golden"
 NO_CRDS = {"crds": {"enabled": False}}
@@ -98,6 +101,12 @@ def test_selectors_that_the_operator_is_told_match_the_pods() -> None:
         pod = named(objects, "Deployment", f"workslice-{component}")["spec"]["template"]["metadata"]["labels"]
         assert selector.items() <= pod.items()
         assert selector["app.kubernetes.io/component"] == component
+
+
+def test_without_a_cluster_children_are_rendered_for_the_selectors_that_the_chart_gives() -> None:
+    operator = named(render(NO_CRDS), "Deployment", "workslice-operator")["spec"]["template"]["spec"]["containers"][0]
+    told, _ = running_settings(operator["args"], NAMESPACE)
+    assert told == installed_by_chart(NAMESPACE, RELEASE)
 
 
 def test_the_operator_is_told_a_service_that_publishes_leaving_routers() -> None:

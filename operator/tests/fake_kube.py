@@ -61,6 +61,13 @@ class FakeKube:
     async def apply(self, resource: Resource, manifest: Mapping[str, Any]) -> Object:
         return self._write("apply", resource, manifest, {**self._stored(resource, manifest), **manifest})
 
+    async def dry_apply(self, resource: Resource, manifest: Mapping[str, Any], manager: str = "") -> Object:
+        self._fail("dry-apply", resource.kind)
+        stored = self._stored(resource, manifest)
+        metadata = {"uid": "made-up", **stored.get("metadata", {}), **manifest["metadata"]}
+        spec = {**stored.get("spec", {}), **manifest["spec"]}  # what others set stays
+        return copy.deepcopy({**stored, **manifest, "metadata": metadata, "spec": spec})
+
     async def apply_status(self, resource: Resource, manifest: Mapping[str, Any]) -> None:
         stored = self._stored(resource, manifest)
         if not stored:

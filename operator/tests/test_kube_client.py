@@ -107,6 +107,13 @@ async def test_apply_is_a_forced_server_side_apply_under_our_name(api: Api, kube
     assert api.bodies == [manifest]
 
 
+async def test_a_dry_apply_asks_the_same_and_stores_nothing(api: Api, kube: KubeClient) -> None:
+    api.answers.append((200, {}))
+    await kube.dry_apply(SERVICES, {"metadata": {"namespace": "shop", "name": "chat-engine"}}, "kubectl")
+    assert dict(api.asked[0].query)["dryRun"] == "All"
+    assert dict(api.asked[0].query)["fieldManager"] == "kubectl"
+
+
 async def test_a_status_goes_to_its_subresource_under_a_manager_of_its_own(api: Api, kube: KubeClient) -> None:
     api.answers = [(200, {})]
     await kube.apply_status(POOLS, {"metadata": {"namespace": "shop", "name": "chat"}, "status": {}})

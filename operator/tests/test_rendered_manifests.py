@@ -3,7 +3,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from kubernetes import client
 from pool_facts import INSTALLATION, NOW, make_observed, make_pool, make_profile
 
@@ -11,6 +10,7 @@ from workslice_operator.installation import Installation
 from workslice_operator.plan import plan
 from workslice_operator.render.deployment import deployment
 from workslice_operator.render.network_policy import network_policy
+from workslice_operator.rendered_children import rendered_children
 
 GOLDEN = Path(__file__).parent / "golden"
 MODELS: dict[str, Any] = {
@@ -69,8 +69,7 @@ EVERYTHING = (
 
 @pytest.mark.parametrize(("name", "given"), [("plain", PLAIN), ("everything", EVERYTHING)])
 def test_the_children_of_a_pool_look_as_agreed(name: str, given: Any) -> None:
-    manifests = plan(make_observed(*given), INSTALLATION, NOW).apply
-    text = yaml.safe_dump_all([dict(one) for one in manifests], sort_keys=False, width=120)
+    text = rendered_children(make_observed(*given), INSTALLATION, NOW)
     path = GOLDEN / f"{name}.yaml"
     if os.environ.get("UPDATE_GOLDEN"):
         path.write_text(text)

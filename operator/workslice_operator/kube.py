@@ -123,6 +123,10 @@ class KubeClient:
         """See kube_api.Kube."""
         return await self._apply(resource, manifest, FIELD_MANAGER, "")
 
+    async def dry_apply(self, resource: Resource, manifest: Mapping[str, Any], manager: str = FIELD_MANAGER) -> Object:
+        """See plan_command.DryKube."""
+        return await self._apply(resource, manifest, manager, "", {"dryRun": "All"})
+
     async def apply_status(self, resource: Resource, manifest: Mapping[str, Any]) -> None:
         """See kube_api.Kube."""
         await self._apply(resource, manifest, STATUS_FIELD_MANAGER, "status")
@@ -151,10 +155,17 @@ class KubeClient:
                 return text.decode(errors="replace")
             lines = max(1, lines // 20)  # what is over the limit was cut off the end, which matters most
 
-    async def _apply(self, resource: Resource, manifest: Mapping[str, Any], manager: str, subresource: str) -> Object:
+    async def _apply(
+        self,
+        resource: Resource,
+        manifest: Mapping[str, Any],
+        manager: str,
+        subresource: str,
+        further: Mapping[str, str] | None = None,
+    ) -> Object:
         metadata = manifest["metadata"]
         path = resource.path(metadata.get("namespace", ""), metadata["name"], subresource)
-        query = {"fieldManager": manager, "force": "true", "fieldValidation": "Strict"}
+        query = {"fieldManager": manager, "force": "true", "fieldValidation": "Strict", **(further or {})}
         return await self._request("PATCH", path, query, manifest, _APPLY)
 
     async def _request(

@@ -35,7 +35,8 @@ def _labels(text: str) -> dict[str, str]:
     return labels
 
 
-def _owners(text: str) -> dict[str, str]:
+def model_owners(text: str) -> dict[str, str]:
+    """The value of --model-owners; raises argparse.ArgumentTypeError."""
     try:
         owners = json.loads(text or "{}")
     except ValueError as error:
@@ -60,7 +61,9 @@ def parse_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> 
     parser.add_argument(
         "--operator-selector", type=_labels, default={}, metavar="KEY=VALUE,..", help="labels of operator pods"
     )
-    parser.add_argument("--model-owners", type=_owners, default={}, metavar="JSON", help='{"model-name": "namespace"}')
+    parser.add_argument(
+        "--model-owners", type=model_owners, default={}, metavar="JSON", help='{"model-name": "namespace"}'
+    )
     parser.add_argument("--metrics-port", type=int, default=Settings.metrics_port, help="/metrics, /healthz, /readyz")
     parser.add_argument("--log-level", choices=("debug", "info", "warning", "error"), default="info")
     flags = parser.parse_args(arguments)
@@ -74,3 +77,17 @@ def parse_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> 
         metrics_port=flags.metrics_port,
         log_level=flags.log_level,
     )
+
+
+def running_settings(arguments: Sequence[str], namespace: str) -> tuple[Installation, Mapping[str, str]]:
+    """Installation and model owners of an operator that runs with these arguments, of whatever version it is.
+
+    Raises:
+        ValueError: they cannot be read.
+    """
+    given = dict(one[2:].split("=", maxsplit=1) for one in arguments if one.startswith("--") and "=" in one)
+    try:
+        selectors = [_labels(given.get(name, "")) for name in ("router-selector", "operator-selector")]
+        return Installation(namespace, *selectors), model_owners(given.get("model-owners", ""))
+    except argparse.ArgumentTypeError as error:
+        raise ValueError(str(error)) from None

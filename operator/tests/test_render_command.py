@@ -1,0 +1,116 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from pool_objects import raw_pool, raw_profile
+
+from workslice_operator.__main__ import main
+
+NODE = {
+    "kind": "Node",
+    "metadata": {"name": "a", "labels": {"nvidia.com/gpu.product": "H100"}},
+    "status": {
+        "allocatable": {"nvidia.com/mig-3g.40gb": "2"},
+        "conditions": [{"type": "Ready", "status": "True"}],
+    },
+}
+
+
+class Shown:
+    """What one run printed."""
+
+    def __init__(self, status: int, out: str, err: str) -> None:
+        self.status, self.out, self.err = status, out, err
+
+    @property
+    def objects(self) -> list[dict[str, Any]]:
+        return [one for one in yaml.safe_load_all(self.out) if one]
+
+
+@pytest.fixture
+def render(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
+    def run(*objects: Any, flags: tuple[str, ...] = (), nodes: list[Any] | None = None) -> Shown:
+        file = tmp_path / "all.yaml"
+        file.write_text(objects[0] if isinstance(objects[0], str) else yaml.safe_dump_all(objects))
+        arguments = ["workslice-operator", "render", "-f", str(file), *flags]
+        if nodes is not None:
+            (tmp_path / "nodes.yaml").write_text(yaml.safe_dump({"kind": "List", "items": nodes}))
+            arguments += ["--inventory", str(tmp_path / "nodes.yaml")]
+        monkeypatch.setattr("sys.argv", arguments)
+        return Shown(main(), *capsys.readouterr())
+
+    return run
+
+
+def test_pool_and_profile_become_what_the_operator_would_apply(render: Any) -> None:
+    shown = render(raw_pool(), raw_profile())
+    assert (shown.status, shown.err) == (0, "")
+    kinds = [one["kind"] for one in shown.objects]
+    assert kinds == ["NetworkPolicy", "Service", "PodDisruptionBudget", "Deployment"]
+    assert {one["metadata"]["namespace"] for one in shown.objects} == {"shop"}
+
+
+def test_a_pool_without_a_namespace_gets_the_one_of_the_flag(render: Any) -> None:
+    pool = raw_pool()
+    del pool["metadata"]["namespace"]
+    shown = render(pool, raw_profile(), flags=("-n", "chats"))
+    assert {one["metadata"]["namespace"] for one in shown.objects} == {"chats"}
+
+
+def test_the_network_policy_lets_the_charts_routers_in(render: Any) -> None:
+    policy = render(raw_pool(), raw_profile(), flags=("--release", "llm", "--system-namespace", "infra")).objects[0]
+    (rule,) = policy["spec"]["ingress"]
+    assert rule["from"][0]["podSelector"]["matchLabels"]["app.kubernetes.io/instance"] == "llm"
+    assert rule["from"][0]["namespaceSelector"]["matchLabels"] == {"kubernetes.io/metadata.name": "infra"}
+
+
+def test_nodes_tell_whether_the_cluster_has_the_slice(render: Any) -> None:
+    shown = render(raw_pool(), raw_profile(), nodes=[NODE])
+    assert "Accepted=False (SliceNotInCluster): no node has 1g.10gb slices (in the cluster: 3g.40gb)" in shown.out
+    assert len(shown.objects) == 4
+
+
+def test_a_file_of_pods_is_no_inventory(render: Any) -> None:
+    shown = render(raw_pool(), raw_profile(), nodes=[{"kind": "Pod", "metadata": {"name": "a"}}])
+    assert shown.status == 2
+    assert "there is no Node in it" in shown.err
+
+
+def test_objects_of_others_are_left_out_with_a_note(render: Any) -> None:
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}
+    shown = render(namespace, raw_pool(), raw_profile())
+    assert shown.status == 0
+    assert "document 1: Namespace shop is not Workslice's and is left out" in shown.err
+
+
+@pytest.mark.parametrize(
+    ("objects", "said"),
+    [
+        (("a: [",), "all.yaml: not YAML: "),
+        (("- 5",), "not a Kubernetes object"),
+        ((raw_pool() | {"kind": "WorkspacePol"},), "workslice.dev has no kind WorkspacePol: write WorkspaceProfile or"),
+        ((raw_pool(),), "WorkspacePool shop/chat: its profile small is in none of the files: add it with -f"),
+        ((raw_pool(), raw_pool(), raw_profile()), "document 2: WorkspacePool chat is there twice"),
+        ((raw_pool(replicas=-1), raw_profile()), "document 1: WorkspacePool chat: spec.replicas: Input should be"),
+        (({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "x"}},), "the files hold no WorkspacePool"),
+        (
+            (raw_pool(requestClass={"name": "all", "maxTotalTokens": 9000}), raw_profile()),
+            "WorkspacePool shop/chat: requestClass all takes requests of 9000 tokens",
+        ),
+        (
+            (raw_pool(), raw_pool("other", "lab", uid="z"), raw_profile()),
+            "WorkspacePool lab/other: the model name tiny belongs to pool shop/chat",
+        ),
+    ],
+)
+def test_what_cannot_be_applied_is_said_and_nothing_printed(render: Any, objects: Any, said: str) -> None:
+    shown = render(*objects)
+    assert (shown.status, shown.out) == (2, "")
+    assert said in shown.err
+
+
+def test_a_missing_file_is_named(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["workslice-operator", "render", "-f", "nowhere.yaml"])
+    assert main() == 2
+    assert capsys.readouterr().err == "nowhere.yaml: No such file or directory\n"
