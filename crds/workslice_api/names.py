@@ -22,6 +22,8 @@ PROFILE_LABEL: Final = f"{GROUP}/profile"
 CLASS_LABEL: Final = f"{GROUP}/class"
 TEMPLATE_HASH_ANNOTATION: Final = f"{GROUP}/template-hash"
 """On the engine Deployment: tells a change of size from one that replaces pods."""
+PAUSED_ANNOTATION: Final = f"{GROUP}/paused"
+"""Set by people on a pool or profile: the operator writes nothing more for it, nor for pools of the profile."""
 DELETION_COST_ANNOTATION: Final = "controller.kubernetes.io/pod-deletion-cost"
 """On an engine pod: a ReplicaSet deletes the lowest first, among pods that are equally ready."""
 
@@ -54,6 +56,7 @@ class ConditionType(StrEnum):
     DRAINING = "Draining"
     DEGRADED = "Degraded"
     CONFLICT = "Conflict"
+    PAUSED = "Paused"
 
 
 class Reason(StrEnum):
@@ -120,6 +123,9 @@ class Reason(StrEnum):
     # Conflict
     MODEL_OWNED = "ModelOwned"
     MODEL_OWNED_ELSEWHERE = "ModelOwnedElsewhere"
+    # Paused
+    PAUSED = "Paused"
+    RESUMED = "Resumed"
     # Ready (derived)
     POOL_READY = "PoolReady"
     POOL_NOT_READY = "PoolNotReady"

@@ -262,7 +262,8 @@ class WorkspacePoolStatus(KubeModel):
             json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
         ),
     ] = []
-    """Ready is derived from ProfileReady, SlicesGranted and EnginesReady; beside them Scaling, Draining, Degraded and Conflict."""
+    """Ready is derived from ProfileReady, SlicesGranted and EnginesReady; beside them Scaling, Draining, Degraded and Conflict, and
+    Paused while the annotation workslice.dev/paused holds all writes."""
 
 
 POOL_RULES: Final[list[dict[str, Any]]] = [

@@ -51,6 +51,15 @@ async def test_the_echo_of_a_status_write_queues_nothing() -> None:
     assert len(watched.added) == 4
 
 
+async def test_an_annotation_of_ours_queues_and_one_of_others_does_not() -> None:
+    watched = Watched()
+    await watched.event("workspacepools")
+    await watched.event("workspacepools", "MODIFIED", annotations={"example.com/note": "x"})
+    assert len(watched.added) == 1
+    await watched.event("workspacepools", "MODIFIED", annotations={"workslice.dev/paused": "true"})
+    assert len(watched.added) == 2
+
+
 async def test_kopf_gets_no_reason_to_write_on_objects() -> None:
     registry = Watched().registry
     assert registry._changing.get_all_handlers() == []

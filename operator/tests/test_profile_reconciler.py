@@ -4,12 +4,16 @@ from typing import Any
 from fake_kube import FakeKube
 from pool_objects import raw_pool, raw_profile
 
+from workslice_api.names import PAUSED_ANNOTATION
+from workslice_operator.event_writer import EventWriter
 from workslice_operator.keys import Key, pool_key, profile_key
+from workslice_operator.kube_api import PROFILES
 from workslice_operator.load_observed import shared_inventory
 from workslice_operator.metrics import Metrics
 from workslice_operator.profile_reconciler import ProfileReconciler
 
 KEY = profile_key("small")
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
 NODE: dict[str, Any] = {
     "kind": "Node",
     "metadata": {"name": "n", "labels": {}},
@@ -22,7 +26,12 @@ NODE: dict[str, Any] = {
 
 def reconciler(kube: FakeKube, woken: list[Key]) -> ProfileReconciler:
     return ProfileReconciler(
-        kube, shared_inventory(kube), Metrics(), woken.append, lambda: datetime(2026, 1, 1, tzinfo=UTC)
+        kube,
+        shared_inventory(kube),
+        EventWriter(kube, "test", lambda: NOW),
+        Metrics(),
+        woken.append,
+        lambda: NOW,
     )
 
 
@@ -60,3 +69,22 @@ async def test_its_deletion_wakes_its_pools() -> None:
 async def test_a_profile_without_slices_looks_again_since_no_event_tells_of_nodes() -> None:
     kube = FakeKube(raw_profile())
     assert await reconciler(kube, []).reconcile(KEY) is not None
+
+
+async def test_a_paused_profile_is_written_once_more_and_wakes_its_pools_both_times() -> None:
+    kube, woken = FakeKube(NODE, raw_profile(), raw_pool()), list[Key]()
+    profiles = reconciler(kube, woken)
+    await profiles.reconcile(KEY)
+    for value, reason in (("true", "Paused"), (None, "Resumed")):
+        woken.clear()
+        kube.writes.clear()
+        patch = {"metadata": {"annotations": {PAUSED_ANNOTATION: value}}}
+        await kube.merge_patch(PROFILES, "", "small", patch)
+        kube.objects["WorkspaceProfile", "", "small"]["metadata"]["generation"] = 1
+        for _ in range(2):
+            await profiles.reconcile(KEY)
+        assert woken == [pool_key("shop", "chat")]
+        assert kube.writes[1:] == [("create", "Event", kube.writes[1][2]), ("status", "WorkspaceProfile", "small")]
+        assert kube.objects["Event", "default", kube.writes[1][2]]["reason"] == reason
+        types = [one["type"] for one in kube.objects["WorkspaceProfile", "", "small"]["status"]["conditions"]]
+        assert ("Paused" in types) == (value is not None)

@@ -27,8 +27,9 @@ def registry_of_handlers(
     seen: dict[str, tuple[Any, ...]] = {}
 
     def spec_changed(event: Mapping[str, Any], meta: Mapping[str, Any]) -> bool:
-        """Whether an event of an own resource is more than the echo of a status write."""
-        version = (meta.get("generation"), meta.get("deletionTimestamp"))
+        """Whether an event of an own resource is more than the echo of a status write or somebody else's annotation."""
+        ours = {k: v for k, v in (meta.get("annotations") or {}).items() if k.startswith(f"{names.GROUP}/")}
+        version = (meta.get("generation"), meta.get("deletionTimestamp"), ours)
         if event.get("type") == "DELETED":
             seen.pop(meta["uid"], None)
             return True

@@ -19,6 +19,7 @@ from workslice_operator.foreign_fields import foreign_fields
 from workslice_operator.installation import Installation
 from workslice_operator.next_look import next_look
 from workslice_operator.observed import Observed
+from workslice_operator.pause import pause_of_pool, says_paused, with_pause
 from workslice_operator.pool_events import EventNote, pool_events
 from workslice_operator.render.deployment import deployment, template_hash
 from workslice_operator.render.disruption_budget import disruption_budget
@@ -52,6 +53,9 @@ class Plan:
 
 def plan(observed: Observed, installation: Installation, now: datetime) -> Plan:
     """Decide. `now` is timezone-aware."""
+    pause = pause_of_pool(observed.pool, observed.profile)
+    if pause is not None:
+        return _held(observed, pause, now)
     startup_timeout = _startup_timeout(observed.profile)
     profile = pool_conditions.profile_ready(observed)
     decision = _decision(observed, profile, startup_timeout, now)
@@ -69,6 +73,15 @@ def plan(observed: Observed, installation: Installation, now: datetime) -> Plan:
         events=(*notes, *drain_report.events(observed, decision, drain)),
         requeue_after=min(waits),
     )
+
+
+def _held(observed: Observed, pause: Finding, now: datetime) -> Plan:
+    """Nothing but the word that nothing is done: the status stays as it was, the memory of drains and scaling in it too."""
+    before = observed.pool.status
+    conditions = with_pause(before.conditions, pause, observed.pool.metadata.generation, now)
+    known = says_paused(before.conditions)
+    notes = () if known else (EventNote("Normal", pause.reason, pause.message),)
+    return Plan((), (), before.model_copy(update={"conditions": conditions}), notes, RESYNC_SECONDS)
 
 
 def plan_after_failed_apply(planned: Plan, observed: Observed, message: str, now: datetime) -> Plan:

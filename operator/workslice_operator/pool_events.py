@@ -39,6 +39,7 @@ def pool_events(
         *_unused(previous, unused),
         *_faults(previous, conditions),
         *_became_ready(previous, conditions),
+        *_resumed(previous),
     )
 
 
@@ -65,6 +66,11 @@ def _faults(previous: WorkspacePoolStatus, conditions: Sequence[Condition]) -> I
         same = known and (now.reason != Reason.FOREIGN_FIELDS or before is None or before.message == now.message)
         if not same:
             yield EventNote("Warning", Reason(now.reason), now.message)
+
+
+def _resumed(previous: WorkspacePoolStatus) -> Iterator[EventNote]:
+    if find_condition(previous.conditions, ConditionType.PAUSED) is not None:
+        yield EventNote("Normal", Reason.RESUMED, "no longer paused: the operator goes on with the pool")
 
 
 def _became_ready(previous: WorkspacePoolStatus, conditions: Sequence[Condition]) -> Iterator[EventNote]:

@@ -57,6 +57,7 @@ class Operator:
         self.signals = RouterSignals(kube, http, installation.namespace, settings.router_service, self.metrics)
         inventory = shared_inventory(kube)
         fenced = FencedKube(kube, self.lease)
+        events = EventWriter(fenced, settings.identity, utc_now)
         self.pools = PoolReconciler(
             kube=fenced,
             installation=installation,
@@ -65,13 +66,13 @@ class Operator:
             signal=self.signals.signal,
             routers=self.signals.report,
             engine=EngineMetrics(http).load,
-            events=EventWriter(fenced, settings.identity, utc_now),
+            events=events,
             metrics=self.metrics,
             wake=self.workers.add,
             clock=utc_now,
             monotonic=loop.time,
         )
-        self.profiles = ProfileReconciler(fenced, inventory, self.metrics, self.workers.add, utc_now)
+        self.profiles = ProfileReconciler(fenced, inventory, events, self.metrics, self.workers.add, utc_now)
         self.cordons = CordonWatch(kube, lambda: inventory.get(fresh=True), self.workers.add, self.pools.known_keys)
         self.resync = Resync(kube, self.workers.add, lambda: (*self.pools.known_keys(), *self.profiles.known_keys()))
         self.api_seen = False

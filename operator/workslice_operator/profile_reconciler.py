@@ -8,12 +8,16 @@ from typing import Any
 from pydantic import ValidationError
 
 from workslice_api.conditions import find_condition
-from workslice_api.names import PROFILE_KIND, ConditionType
+from workslice_api.names import PAUSED_ANNOTATION, PROFILE_KIND, ConditionType, Reason
 from workslice_api.pool import WorkspacePool
 from workslice_api.profile import WorkspaceProfile
+from workslice_operator.event_writer import EventWriter
+from workslice_operator.finding import Finding
 from workslice_operator.keys import Key, pool_key
 from workslice_operator.kube_api import POOLS, PROFILES, Kube, NotFound, Object
 from workslice_operator.metrics import Metrics
+from workslice_operator.pause import pause_of_profile, says_paused, with_pause
+from workslice_operator.pool_events import EventNote
 from workslice_operator.profile_status import profile_status
 from workslice_operator.readable import readable_pools, validation_sentence
 from workslice_operator.shared_read import SharedRead
@@ -31,6 +35,7 @@ class ProfileReconciler:
         self,
         kube: Kube,
         inventory: SharedRead[SliceInventory | None],
+        events: EventWriter,
         metrics: Metrics,
         wake: Callable[[Key], None],
         clock: Callable[[], datetime],
@@ -38,6 +43,7 @@ class ProfileReconciler:
         """`wake` queues a key; `clock` tells UTC time with its zone."""
         self._kube = kube
         self._inventory = inventory
+        self._events = events
         self._metrics = metrics
         self._wake = wake
         self._clock = clock
@@ -53,7 +59,7 @@ class ProfileReconciler:
         """Bring the profile's status up to date and queue its pools when the profile changed; raises KubeError."""
         raw = await self._kube.get(PROFILES, "", key.name)
         pools = [one for one in await self._pools.get(fresh=True) if one.spec.profile_ref.name == key.name]
-        version = (raw["metadata"]["uid"], raw["metadata"].get("generation")) if raw else None
+        version = _version(raw) if raw else None
         if version != self._seen.get(key):
             for pool in pools:
                 self._wake(pool_key(pool.metadata.namespace, pool.metadata.name))
@@ -67,12 +73,29 @@ class ProfileReconciler:
         except ValidationError as error:
             log.error("profile cannot be read: %s", validation_sentence(error), extra={"key": str(key)})
             return None
+        pause = pause_of_profile(profile)
+        if pause is not None:
+            await self._hold(profile, pause)
+            return None
+        if says_paused(profile.status.conditions):
+            note = EventNote("Normal", Reason.RESUMED, "no longer paused: the operator goes on with the profile")
+            await self._events.write(PROFILE_KIND, profile.metadata, note)
         status = profile_status(profile, pools, await self._inventory.get(), self._clock())
         if status != profile.status:
             await self._write(profile, status.to_wire())
         # No event tells of nodes, so a profile that lacks its slices looks for them again.
         accepted = find_condition(status.conditions, ConditionType.ACCEPTED)
         return None if accepted and accepted.status == "True" else LOOK_AGAIN_SECONDS
+
+    async def _hold(self, profile: WorkspaceProfile, pause: Finding) -> None:
+        """Say once that nothing is written any more."""
+        before = profile.status
+        conditions = with_pause(before.conditions, pause, profile.metadata.generation, self._clock())
+        if says_paused(before.conditions) is None:
+            note = EventNote("Normal", pause.reason, pause.message)
+            await self._events.write(PROFILE_KIND, profile.metadata, note)
+        if conditions != before.conditions:
+            await self._write(profile, before.model_copy(update={"conditions": conditions}).to_wire())
 
     async def _read_pools(self) -> list[WorkspacePool]:
         return readable_pools(await self._kube.list(POOLS))
@@ -89,3 +112,9 @@ class ProfileReconciler:
         except NotFound:
             return
         self._metrics.count("status_writes_total", PROFILE_KIND)
+
+
+def _version(raw: Object) -> tuple[Any, ...]:
+    """What pools of the profile must hear of when it changes."""
+    metadata = raw["metadata"]
+    return metadata["uid"], metadata.get("generation"), (metadata.get("annotations") or {}).get(PAUSED_ANNOTATION)

@@ -34,6 +34,7 @@ from workslice_operator.load_observed import PredecessorRemains, load_children, 
 from workslice_operator.metrics import Metrics
 from workslice_operator.model_claims import ModelClaims
 from workslice_operator.observed import EngineLoad, Observed, QueueSignal, RouterReport
+from workslice_operator.pause import says_paused
 from workslice_operator.plan import plan, plan_after_failed_apply
 from workslice_operator.readable import validation_sentence
 from workslice_operator.shared_read import SharedRead
@@ -129,6 +130,8 @@ class PoolReconciler:
             signal = self._signal(known.pool.key)
             depth = signal.depth if signal else None
             self._metrics.set("pool_queue_depth", depth, key.namespace, key.name)
+            if says_paused(known.status.conditions):
+                continue
             numbers_due = depth != known.status.queue_depth and now - known.written_at >= NUMBERS_SECONDS
             if numbers_due or known.status.drain_marks or could_change(known.pool.spec.scaling, known.status, signal):
                 self._wake(key)
@@ -176,7 +179,7 @@ class PoolReconciler:
             await self._write_status(pool, planned.status)
             written_at = self._monotonic()
         self._remembered[key] = _Remembered(pool, planned.status, written_at, applied, disagrees_since)
-        self._show(key, planned.status)
+        self._show(key, planned.status, sum(pod.ready for pod in observed.pods if pod.live))
         # No event tells when a quota grows or somebody else's object goes away.
         waits = (planned.requeue_after, held_back, UNWATCHED_SECONDS if refusals or observed.taken_names else 0.0)
         return min(wait for wait in waits if wait > 0)
@@ -270,11 +273,11 @@ class PoolReconciler:
             self._wake(profile_key(known.pool.spec.profile_ref.name))
             await self._claims.pool_gone()
 
-    def _show(self, key: Key, status: WorkspacePoolStatus) -> None:
+    def _show(self, key: Key, status: WorkspacePoolStatus, ready: int) -> None:
         labels = (key.namespace, key.name)
         self._metrics.set("pool_queue_depth", status.queue_depth, *labels)
         self._metrics.set("pool_desired_replicas", status.desired_replicas, *labels)
-        self._metrics.set("pool_ready_replicas", status.ready_replicas, *labels)
+        self._metrics.set("pool_ready_replicas", ready, *labels)  # the status of a paused pool is old
 
 
 def _digest(value: Any) -> str:

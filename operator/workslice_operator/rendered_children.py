@@ -36,7 +36,11 @@ def as_yaml(manifests: Iterable[Mapping[str, Any]]) -> str:
 
 def why_nothing(planned: Plan) -> str:
     """The condition that keeps the operator from applying anything."""
-    for type_, status in ((ConditionType.CONFLICT, "True"), (ConditionType.PROFILE_READY, "False")):
+    for type_, status in (
+        (ConditionType.PAUSED, "True"),
+        (ConditionType.CONFLICT, "True"),
+        (ConditionType.PROFILE_READY, "False"),
+    ):
         found = find_condition(planned.status.conditions, type_)
         if found is not None and found.status == status:
             return found.message

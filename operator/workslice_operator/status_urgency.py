@@ -1,10 +1,11 @@
-"""How soon a new status must be written: decisions at once, numbers that only moved a little later, nothing when equal. Pure."""
+"""How soon a new status must be written: decisions at once, numbers that only moved a little later, nothing when equal or paused. Pure."""
 
 import re
 from enum import Enum
 from typing import Any
 
 from workslice_api.pool import WorkspacePoolStatus
+from workslice_operator.pause import says_paused
 
 _NUMBER = re.compile(r"\d+")
 
@@ -23,6 +24,9 @@ class Urgency(Enum):
 def urgency(stored: WorkspacePoolStatus, planned: WorkspacePoolStatus) -> Urgency:
     """Compare what the API holds with what was planned."""
     if stored == planned:
+        return Urgency.NOTHING
+    pause = says_paused(planned.conditions)
+    if pause is not None and pause == says_paused(stored.conditions):
         return Urgency.NOTHING
     return Urgency.NUMBERS if _decision(stored) == _decision(planned) else Urgency.DECISION
 
