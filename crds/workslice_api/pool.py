@@ -119,7 +119,8 @@ class Degrade(KubeModel):
     and sets the limit where the request has none. Live: takes effect without touching engines."""
     fallback_model: ModelName | None = None
     """Then this model answers, as long as the request wanted: the name or an alias of another model that pools of the same namespace
-    serve. It is asked once: what its own pools would fall back to is not. Live: takes effect without touching engines."""
+    serve. It is asked once: what its own pools would fall back to is not. Not for embeddings, which no two models make alike. Live: takes
+    effect without touching engines."""
 
 
 class Drain(KubeModel):

@@ -55,7 +55,7 @@ class PoolState(KubeModel):
     oldest_wait_seconds: float = 0.0
     """How long the first of them has waited."""
     rejected_total: int = 0
-    """Requests refused for want of room since the router started."""
+    """Requests refused with 429 for want of room here since the router started, each at the pool that its refusal names."""
     replicas: tuple[ReplicaState, ...] = ()
     """Replicas in rotation or leaving it."""
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from routed_pools import Asker, Bench, table_of, view
 from routed_pools import replicas as specs
-from router_under_test import Answer, RunningRouter, chat, pool, running_router, until
+from router_under_test import CHAT, Answer, RunningRouter, chat, pool, running_router, until
 from scripted_engine import (
     DONE,
     HELLO,
@@ -205,6 +205,45 @@ async def test_who_waits_for_the_fallback_in_vain_is_not_sent_on_to_its_own_fall
     assert not free.requests
 
 
+async def test_embeddings_are_refused_rather_than_made_by_another_model():
+    busy = Engine()
+    async with (
+        scripted_engine(busy) as large,
+        scripted_engine() as spare,
+        running_router(large, spec=replace(LONG, fallback_model="other")) as router,
+    ):
+        add(router, OTHER, spare)
+        occupied = await full(router, large, BIG)
+        answer = await router.ask(b'{"model": "tiny", "input": "a text"}', path="/v1/embeddings")
+        busy.go_on.set()
+        await occupied
+    assert (answer.status, answer.headers["x-workslice-reason"]) == (429, "queue_full")
+    assert not spare.requests
+
+
+@pytest.mark.parametrize(("falls_back", "rejected"), [(False, [1, 0]), (True, [0, 0])], ids=["refused", "helped"])
+async def test_a_request_counts_once_as_rejected_however_many_pools_had_no_room(falls_back: bool, rejected: list[int]):
+    busy = Engine()
+    twin = replace(LONG, key="default/twin")
+    async with (
+        scripted_engine(busy) as large,
+        scripted_engine(busy) as second,
+        scripted_engine() as spare,
+        running_router(large, spec=replace(LONG, fallback_model="other", degrade_tokens=50)) as router,
+    ):
+        add(router, twin, second)
+        occupied = [asyncio.create_task(router.ask(BIG)) for _ in range(2)]
+        await until(lambda: large.requests and second.requests)
+        if falls_back:
+            add(router, OTHER, spare)
+        answer = await router.ask(BIG)
+        counted = [router.table.pools[key].rejected for key in (LONG.key, twin.key)]
+        busy.go_on.set()
+        await asyncio.gather(*occupied)
+    assert answer.status == (200 if falls_back else 429)
+    assert sorted(counted, reverse=True) == rejected
+
+
 @pytest.mark.parametrize(
     ("fallback", "spec"),
     [
@@ -319,7 +358,7 @@ def test_every_429_of_the_router_leads_down_and_no_other_refusal(reason: Reason)
     cause = Refusal(ERRORS[reason].status, reason, b"", ())
     wanted = view(max_tokens=1000)
     plan = bench.admission.plan(wanted, None)
-    found = lesser_place(bench.admission, cause, plan, wanted, BIG, Asker(), ())
+    found = lesser_place(bench.admission, cause, plan, wanted, BIG, CHAT, Asker(), ())
     assert (found is not None) is (cause.status == 429)
     if found is not None:
         lesser, less, place = found
@@ -378,7 +417,7 @@ def test_the_turns_of_a_session_stay_together_under_the_fallback_model_as_well()
         wanted = view(max_tokens=1000)
         plan = bench.admission.plan(wanted, None, name)
         full = Refusal(429, Reason.QUEUE_FULL, b"", ())
-        found = lesser_place(bench.admission, full, plan, wanted, BIG, Asker(), ())
+        found = lesser_place(bench.admission, full, plan, wanted, BIG, CHAT, Asker(), ())
         assert found is not None
         assert isinstance(found[2], Lease)
         homes.setdefault(name, set()).add(found[2].replica.uid)

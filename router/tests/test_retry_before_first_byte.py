@@ -329,6 +329,17 @@ async def test_a_prompt_that_is_longer_than_estimated_is_answered_by_the_larger_
     assert answer.headers["x-workslice-pool"] == "default/long"
 
 
+@pytest.mark.parametrize(("room", "status"), [({}, 400), ({"desired_replicas": 1, "queue_depth": 0}, 429)])
+async def test_a_prompt_whose_larger_pool_is_empty_gets_the_engines_own_answer(room: dict[str, int], status: int):
+    async with scripted_engine(answers(response(TOO_LONG, 400))) as small, running_router(small) as router:
+        router.table.put_pool(pool("long", class_tokens=8192, context_tokens=8192, **room))
+        router.table.commit()
+        answer = await router.ask(chat("x" * 4000))
+        assert router.at_rest()
+    assert answer.status == status
+    assert (answer.body == TOO_LONG) is (status == 400)
+
+
 async def test_a_prompt_that_is_too_long_for_every_pool_gets_the_engines_own_answer():
     async with scripted_engine(answers(response(TOO_LONG, 400))) as only, running_router(only) as router:
         answer = await router.ask(chat("x" * 4000))

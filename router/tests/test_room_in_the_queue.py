@@ -31,7 +31,7 @@ def test_an_overfull_queue_answers_429_with_a_time_that_follows_from_its_pace() 
         bench.ask()
     assert caught.value.refusal.reason is Reason.QUEUE_FULL
     assert dict(caught.value.refusal.headers)[b"retry-after"] == b"16"
-    assert bench.table.pools["serving/short"].rejected == 1
+    assert caught.value.refusal.pool == "serving/short"
 
 
 def test_those_who_are_refused_together_are_told_different_times() -> None:
@@ -108,7 +108,7 @@ def test_who_would_wait_in_vain_is_told_at_once_and_when_to_come_back() -> None:
     assert caught.value.refusal.reason is Reason.WAIT_TOO_LONG
     assert caught.value.refusal.status == 429
     assert dict(caught.value.refusal.headers)[b"retry-after"] == b"22"
-    assert bench.table.pools[SHORT.key].rejected == 1
+    assert caught.value.refusal.pool == SHORT.key
     bench.wait(caller="bert")  # whose turn comes before theirs
 
 

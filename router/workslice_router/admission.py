@@ -230,6 +230,13 @@ class Admission:
             self._pump(pool)
             self.table.changed.add(pool)
 
+    def rejected(self, cause: Refusal) -> None:
+        """A request ends with this refusal: nothing else has helped it."""
+        pool = self.table.pools.get(cause.pool)
+        if pool is not None:
+            pool.rejected += 1
+            self.table.changed.add(pool)
+
     def refuse_all_waiting(self, cause: Refusal) -> None:
         """Empty every queue with the same answer, when the router stops."""
         for pool in list(self._queues):

@@ -6,7 +6,7 @@ from typing import Final
 
 from workslice_router.admission import Admission, Lease
 from workslice_router.openai_errors import Reason, Refusal, Refused
-from workslice_router.request_body import RequestView
+from workslice_router.request_body import EMBEDDINGS, RequestView
 from workslice_router.request_plan import Plan
 from workslice_router.routing_table import Pool, RoutingTable
 from workslice_router.splice import member, put_max_tokens, splice
@@ -36,6 +36,7 @@ def lesser_place(
     plan: Plan,
     view: RequestView,
     body: bytes,
+    endpoint: str,
     client: Client,
     excluded: Collection[str],
 ) -> tuple[LesserRequest, Plan, Lease | Ticket] | None:
@@ -44,7 +45,7 @@ def lesser_place(
         return None
     # One that has waited long enough is only helped by a place that is free now; in a queue it would only push out others.
     may_wait = cause.reason is not Reason.QUEUE_TIMEOUT
-    for lesser in lesser_requests(admission.table, plan, view, body):
+    for lesser in lesser_requests(admission.table, plan, view, body, endpoint):
         size = len(lesser.body)
         try:
             less = admission.plan(lesser.view, lesser.requested_class)
@@ -55,10 +56,13 @@ def lesser_place(
     return None
 
 
-def lesser_requests(table: RoutingTable, plan: Plan, view: RequestView, body: bytes) -> Iterator[LesserRequest]:
+def lesser_requests(
+    table: RoutingTable, plan: Plan, view: RequestView, body: bytes, endpoint: str
+) -> Iterator[LesserRequest]:
     """What to try instead of a request whose pools have no place, best first: nothing where its pools do not say so.
 
-    Each is made from the request as it came: a fallback model answers at full length.
+    Each is made from the request as it came: a fallback model answers at full length. Embeddings have none: what another model makes
+    of a text cannot be compared with what the wanted one has made of others.
     """
     pool = next((one for one in plan.chosen.pools if one.spec.degrade_tokens is not None), None)
     if pool is not None:
@@ -66,7 +70,7 @@ def lesser_requests(table: RoutingTable, plan: Plan, view: RequestView, body: by
         if shorter is not None:
             yield shorter
     pool = next((one for one in plan.chosen.pools if one.spec.fallback_model), None)
-    if pool is not None:
+    if pool is not None and endpoint != EMBEDDINGS:
         other = _other_model(table, pool, plan, view, body)
         if other is not None:
             yield other

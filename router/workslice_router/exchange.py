@@ -35,6 +35,8 @@ CLIENT_GONE_STATUS: Final = 499
 COMMITTED_STATUS: Final = 200
 """What a client has seen of a stream that got keep-alive comments, whatever came of it."""
 
+UNAVAILABLE_STATUS: Final = 503
+
 log = logging.getLogger("workslice_router.data_path")
 
 
@@ -116,7 +118,7 @@ class Exchange:
         if self._degraded:
             return False
         admission = self._data_path.admission
-        found = lesser_place(admission, cause, self._plan, self._view, self._body, self, self._tried)
+        found = lesser_place(admission, cause, self._plan, self._view, self._body, self._path, self, self._tried)
         if found is None:
             return False
         lesser, self._plan, got = found
@@ -233,6 +235,8 @@ class Exchange:
             self._plan = plan
             self._retry(Outcome.TOO_LONG)
         except Refused as refused:
+            if refused.refusal.status == UNAVAILABLE_STATUS:
+                return False  # nobody is there to count better: what the engine says of the prompt's length stands
             self._refuse(refused.refusal)
         return True
 
@@ -250,6 +254,8 @@ class Exchange:
     def _refuse(self, cause: Refusal, outcome: Outcome = Outcome.CLIENT_GONE, detail: str = "") -> None:
         """Answer with an error of the router's own."""
         self._data_path.metrics.refused(cause.reason)
+        if cause.pool:
+            self._data_path.admission.rejected(cause)
         lines = header_lines(cause.headers)
         self._answer_error(outcome, cause.status, lines, cause.body, reason=cause.reason.value, detail=detail)
 

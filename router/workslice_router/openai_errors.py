@@ -153,6 +153,8 @@ class Refusal:
     reason: Reason
     body: bytes
     headers: tuple[tuple[bytes, bytes], ...]
+    pool: str = ""
+    """Key of the pool that has no room for the request, if that is why."""
 
 
 class Refused(Exception):
@@ -181,7 +183,7 @@ def refusal(
         headers.append((b"allow", str(blanks["allow"]).encode()))
     if reason is Reason.INVALID_API_KEY:
         headers.append((b"www-authenticate", b"Bearer"))
-    return Refusal(kind.status, reason, orjson.dumps({"error": error}), tuple(headers))
+    return Refusal(kind.status, reason, orjson.dumps({"error": error}), tuple(headers), str(blanks.get("pool", "")))
 
 
 def _shortened(value: str | float) -> str | float:

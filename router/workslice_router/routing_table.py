@@ -148,6 +148,7 @@ class Pool:
     queue: PoolQueue = field(default_factory=PoolQueue)
     running: int = 0
     rejected: int = 0
+    """Requests that ended because it had no room for them."""
     serving: bool = True
     """False while the pool is in conflict or gone: nothing new goes there."""
     siblings: tuple["Pool", ...] = ()

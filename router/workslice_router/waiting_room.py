@@ -91,8 +91,6 @@ class WaitingRoom:
             if pushed_out in self._joining:
                 pushed_out = None
             if pushed_out is None or not self._has_room(pool, plan.work, body_bytes, pushed_out):
-                pool.rejected += 1
-                self._table.changed.add(pool)
                 raise Refused(self._queue_full(plan, pool, caller, now))
         wait = longest_wait(pool)
         if not has_place(pool, excluded, now):  # else those who wait cannot use it, and say nothing about this one
@@ -116,7 +114,6 @@ class WaitingRoom:
         if pushed_out is not None:
             last: Ticket = pushed_out.item
             self.leave(last)
-            pool.rejected += 1
             self._joining.add(waiter)
             last.client.refused(self._queue_full(last.plan, pool, pushed_out.caller, now))  # which may ask for less
             self._joining.discard(waiter)
@@ -160,7 +157,6 @@ class WaitingRoom:
         expired = pool.queue.pop_expired(now, lambda one: one.item.plan.arrived + wait)
         for waiter in expired:
             self._left(pool, waiter)
-        pool.rejected += len(expired)
         return [waiter.item for waiter in expired]
 
     def waited_in_vain(self, ticket: Ticket, now: float) -> Refusal:
@@ -179,8 +175,6 @@ class WaitingRoom:
         limit = pool.spec.queue_wait
         if expected is None or now + expected <= plan.arrived + limit:
             return
-        pool.rejected += 1
-        self._table.changed.add(pool)
         after = self._jittered(expected)
         raise Refused(
             refusal(Reason.WAIT_TOO_LONG, retry_after=after, pool=pool.key, seconds=math.ceil(expected), limit=limit)
