@@ -5,11 +5,8 @@ import json
 import logging
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from routed_pools import Asker, Bench, table_of, view
 from routed_pools import replicas as specs
 from router_under_test import CHAT, Answer, RunningRouter, chat, pool, running_router, until
@@ -32,7 +29,6 @@ from workslice_router.degrade import lesser_place
 from workslice_router.ejection import Outcome
 from workslice_router.openai_errors import ERRORS, Reason, Refusal
 from workslice_router.routing_table import PoolSpec, ReplicaSpec
-from workslice_router.splice import member, put_max_tokens
 from workslice_router.static_pools import load_static_pools
 
 LONG = pool("long", class_tokens=2000, context_tokens=2000, max_concurrent=1, queue_depth=0)
@@ -366,26 +362,6 @@ def test_every_429_of_the_router_leads_down_and_no_other_refusal(reason: Reason)
         assert (lesser.step, less.routes.name, place.pool.key) == ("fallback_model", "other", "default/other")
         place.settle(Outcome.OK)
     bench.assert_idle()
-
-
-names = st.sampled_from(["max_tokens", "max_completion_tokens", "model", "x", "messages"])
-values = st.none() | st.integers(-5, 5000) | st.text('a"\\{}', max_size=5) | st.lists(st.integers(0, 9), max_size=2)
-
-
-@given(st.dictionaries(names, values, max_size=5), st.integers(1, 1000), st.sampled_from([None, 1]))
-def test_a_bound_is_put_into_any_body_and_nothing_else_changes(
-    members: dict[str, Any], most: int, indent: int | None
-) -> None:
-    document = {"model": "tiny", **members}
-    changed = json.loads(put_max_tokens(json.dumps(document, indent=indent).encode(), most))
-    kept = {name: value for name, value in document.items() if name not in ("max_tokens", "max_completion_tokens")}
-    assert changed == {**kept, "max_tokens": most}
-
-
-def test_a_member_is_found_at_the_top_only() -> None:
-    body = b'{"a": {"min_tokens": 1}, "b": "\\"min_tokens\\": 2", "min_tokens" : 30 }'
-    assert member(body, "min_tokens") == b"30"
-    assert member(body, "max_tokens") is None
 
 
 def test_the_ladder_comes_from_the_api(tmp_path: Path) -> None:

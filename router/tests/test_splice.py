@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workslice_router.request_body import CHAT, read_request_body
-from workslice_router.splice import splice, upstream_body
+from workslice_router.splice import member, put_max_tokens, splice, upstream_body
 
 SPECIAL_KEYS = ["model", "cache_salt", "priority"]
 
@@ -119,3 +119,23 @@ def test_the_class_priority_takes_the_place_of_the_clients() -> None:
     body = b' {"model":"alias","priority":-1000,"cache_salt":"theirs","messages":[]}'
     sent = upstream_body(body, read_request_body(body, CHAT), "tiny", 10)
     assert sent == b' {"priority":10,"model":"tiny","messages":[]}'
+
+
+names = st.sampled_from(["max_tokens", "max_completion_tokens", "model", "x", "messages"])
+values = st.none() | st.integers(-5, 5000) | st.text('a"\\{}', max_size=5) | st.lists(st.integers(0, 9), max_size=2)
+
+
+@given(st.dictionaries(names, values, max_size=5), st.integers(1, 1000), st.sampled_from([None, 1]))
+def test_a_bound_is_put_into_any_body_and_nothing_else_changes(
+    members: dict[str, Any], most: int, indent: int | None
+) -> None:
+    document = {"model": "tiny", **members}
+    changed = json.loads(put_max_tokens(json.dumps(document, indent=indent).encode(), most))
+    kept = {name: value for name, value in document.items() if name not in ("max_tokens", "max_completion_tokens")}
+    assert changed == {**kept, "max_tokens": most}
+
+
+def test_a_member_is_found_at_the_top_only() -> None:
+    body = b'{"a": {"min_tokens": 1}, "b": "\\"min_tokens\\": 2", "min_tokens" : 30 }'
+    assert member(body, "min_tokens") == b"30"
+    assert member(body, "max_tokens") is None
