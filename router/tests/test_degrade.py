@@ -4,7 +4,6 @@ import asyncio
 import json
 import logging
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from routed_pools import Asker, Bench, table_of, view
@@ -29,7 +28,6 @@ from workslice_router.degrade import lesser_place
 from workslice_router.ejection import Outcome
 from workslice_router.openai_errors import ERRORS, Reason, Refusal
 from workslice_router.routing_table import PoolSpec, ReplicaSpec
-from workslice_router.static_pools import load_static_pools
 
 LONG = pool("long", class_tokens=2000, context_tokens=2000, max_concurrent=1, queue_depth=0)
 SHORT = pool("short", class_tokens=100, context_tokens=2000, max_concurrent=1, queue_depth=0)
@@ -362,25 +360,6 @@ def test_every_429_of_the_router_leads_down_and_no_other_refusal(reason: Reason)
         assert (lesser.step, less.routes.name, place.pool.key) == ("fallback_model", "other", "default/other")
         place.settle(Outcome.OK)
     bench.assert_idle()
-
-
-def test_the_ladder_comes_from_the_api(tmp_path: Path) -> None:
-    file = tmp_path / "pools.yaml"
-    file.write_text(
-        """
-profiles: [{name: small, spec: {model: {source: /models/tiny}, slice: {profiles: [1g.10gb]}}}]
-pools:
-  - name: short
-    spec:
-      profileRef: {name: small}
-      model: tiny
-      requestClass: {name: short, maxTotalTokens: 1024}
-      degrade: {maxTokens: 64, fallbackModel: other}
-    replicas: ["127.0.0.1:8001"]
-"""
-    )
-    (one,) = load_static_pools(file)
-    assert (one.spec.degrade_tokens, one.spec.fallback_model) == (64, "other")
 
 
 def test_the_turns_of_a_session_stay_together_under_the_fallback_model_as_well() -> None:

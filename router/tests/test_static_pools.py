@@ -135,3 +135,22 @@ def test_a_prompt_may_take_the_whole_step_where_long_prefills_have_no_threshold(
     engine = "slice: {profiles: [whole]}\n      engine: {longPrefillTokenThreshold: 0}"
     (pool,) = load_static_pools(write(tmp_path, GOOD.replace("slice: {profiles: [1g.10gb]}", engine)))
     assert pool.spec.first_pace == EnginePace(28_000.0, 2048, 1)
+
+
+def test_what_a_pool_degrades_to_comes_from_the_api(tmp_path: Path) -> None:
+    file = tmp_path / "pools.yaml"
+    file.write_text(
+        """
+profiles: [{name: small, spec: {model: {source: /models/tiny}, slice: {profiles: [1g.10gb]}}}]
+pools:
+  - name: short
+    spec:
+      profileRef: {name: small}
+      model: tiny
+      requestClass: {name: short, maxTotalTokens: 1024}
+      degrade: {maxTokens: 64, fallbackModel: other}
+    replicas: ["127.0.0.1:8001"]
+"""
+    )
+    (one,) = load_static_pools(file)
+    assert (one.spec.degrade_tokens, one.spec.fallback_model) == (64, "other")
