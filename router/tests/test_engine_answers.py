@@ -140,9 +140,10 @@ async def test_an_answer_without_body_has_no_length_either(status: int):
             assert not {"content-length", "transfer-encoding"} & set(answer.headers)
 
 
-async def test_an_answer_that_is_longer_than_its_length_is_cut_there_and_the_connection_not_used_again():
+async def test_text_that_is_longer_than_its_length_is_cut_there_and_the_connection_not_used_again():
+    text = response(b"hello", headers=b"content-type: text/plain\r\n")
     async with (
-        scripted_engine(answers(response(b"hello")[:-1] + b"o, and more")) as engine,
+        scripted_engine(answers(text + b", and more")) as engine,
         running_router(engine) as router,
     ):
         for _ in range(2):

@@ -45,6 +45,7 @@ PURE = (
     "usage",
     "virtual_counters",
     "waiting_room",
+    "whole_answer",
 )
 IMPURE = {"asyncio", "httpx", "kopf", "kubernetes", "logging", "os", "random", "socket", "ssl", "time", "uvloop"}
 

@@ -11,12 +11,14 @@ from workslice_router.ejection import Outcome
 from workslice_router.engine_connection import EngineConnection, open_connection
 from workslice_router.engine_failure import ABORTED, EngineError, Failure, connect_failure, error_of_event
 from workslice_router.event_stream import EventStream
-from workslice_router.forwarded_headers import Headers, client_response_lines, engine_request_head
+from workslice_router.forwarded_headers import NO_BODY, Headers, client_response_lines, engine_request_head
 from workslice_router.openai_errors import Reason, Refusal, refusal
 from workslice_router.usage import ended_by_abort, ended_by_length
+from workslice_router.whole_answer import MOST_HELD, is_json, is_whole, may_end
 
 _LARGEST_ERROR: Final = 64 * 1024
 _TAIL: Final = 4096
+_IN_THE_MIDDLE: Final = "its answer ends in the middle"
 _STALE_SECONDS: Final = 1.0
 """A kept connection that breaks within this time after a request was sent had been closed before; later the engine died of something,
 perhaps of the request."""
@@ -51,8 +53,11 @@ class Attempt:
         "_engine",
         "_error_body",
         "_headers",
+        "_held",
+        "_is_json",
         "_lease",
         "_length",
+        "_missing",
         "_over",
         "_own_lines",
         "_owner",
@@ -90,6 +95,9 @@ class Attempt:
         self._status = 0
         self._headers: Headers = []
         self._length: int | None = None
+        self._missing = -1  # bytes that are to come by the response's length; below 0: unknown
+        self._is_json = False
+        self._held: bytearray | None = None  # what has come of a response without a length
         self._stream: EventStream | None = None
         self._error_body: bytes | None = None
         self._unsent = b""
@@ -140,16 +148,24 @@ class Attempt:
         self._silent_since = self._data_path.loop.time()
         self._status, self._headers = status, headers
         kind = length = None
+        chunked = False
         for name, value in headers:
             if name == b"content-type" and kind is None:
                 kind = value
             elif name == b"content-length" and length is None:
                 length = int(value)
+            elif name == b"transfer-encoding":
+                chunked = True
         if status >= _FIRST_ERROR_STATUS:
             self._error_body = b""
         elif kind is not None and kind.lower().startswith(b"text/event-stream"):
             self._stream = EventStream()
             return
+        elif status not in NO_BODY:
+            self._is_json = is_json(kind)
+            self._missing = -1 if length is None else length
+            if self._is_json and length is None and not chunked:
+                self._held = bytearray()
         self._length = length
 
     def response_body(self, data: bytes) -> None:
@@ -164,10 +180,23 @@ class Attempt:
             ):  # no error object is as large; whatever it is, it is the client's
                 first, self._error_body = self._error_body, None
                 self._relay(first)
-        elif not self._response.begun and ended_by_abort(data):
-            self._fail(Failure(Outcome.ABORTED, ABORTED))
+        elif self._held is not None:
+            self._held += data
+            if len(self._held) > MOST_HELD:
+                self._lost("its answer is large and has no length")
         else:
-            self._tail = data[-_TAIL:] if len(data) >= _TAIL else (self._tail + data)[-_TAIL:]
+            self._relay_piece(data)
+
+    def _relay_piece(self, data: bytes) -> None:
+        """A piece of an answer that is no stream."""
+        if not self._response.begun and ended_by_abort(data):
+            self._fail(Failure(Outcome.ABORTED, ABORTED))
+            return
+        self._tail = data[-_TAIL:] if len(data) >= _TAIL else (self._tail + data)[-_TAIL:]
+        self._missing -= len(data)
+        if self._missing == 0 and self._is_json and not may_end(self._tail):
+            self._lost(_IN_THE_MIDDLE)
+        else:
             self._relay(data)
 
     def response_complete(self) -> None:
@@ -184,7 +213,21 @@ class Attempt:
         if self._error_body is not None:
             error = EngineError(self._status, self._headers, self._error_body)
             self._fail(Failure(error.outcome, "", error))
+        elif self._held is not None:
+            self._complete_held(bytes(self._held))
+        elif self._is_json and not may_end(self._tail):
+            self._lost(_IN_THE_MIDDLE)
         else:
+            self._complete()
+
+    def _complete_held(self, body: bytes) -> None:
+        """An answer without a length ends with its connection, like one that is cut."""
+        if not is_whole(body):
+            self._lost(_IN_THE_MIDDLE)
+            return
+        self._length = len(body)
+        self._relay_piece(body)
+        if not self._over:
             self._complete()
 
     def response_lost(self, detail: str) -> None:

@@ -65,6 +65,7 @@ MODULES: Final = (
     "usage",
     "virtual_counters",
     "waiting_room",
+    "whole_answer",
 )
 
 
