@@ -1,6 +1,6 @@
 """Every metric of the operator, declared in one table from which the documentation is generated too."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -56,6 +56,23 @@ METRICS: Final = (
     _metric("gauge", "pool_ready_replicas", "Replicas that are ready.", "namespace", "pool"),
     _metric(
         "gauge",
+        "pool_fault",
+        "1 for each condition of a pool that needs a person if it stays, by its reason.",
+        "namespace",
+        "pool",
+        "condition",
+        "reason",
+    ),
+    _metric(
+        "gauge",
+        "profile_fault",
+        "1 for each condition of a profile that needs a person if it stays, by its reason.",
+        "profile",
+        "condition",
+        "reason",
+    ),
+    _metric(
+        "gauge",
         "routers",
         "Routers by state: synced, unsynced, silent (no answer: their numbers count as unknown).",
         "state",
@@ -103,6 +120,15 @@ class Metrics:
         elif labels in gauge._metrics:  # remove() would warn about a series that is not there
             gauge.remove(*labels)
 
+    def show_faults(self, name: str, faults: Collection[tuple[str, str]], *of: str) -> None:
+        """Set a gauge whose labels end in condition and reason to 1 for each fault of one object; others of the object go."""
+        for labels in [
+            one for one in self._gauges[PREFIX + name]._metrics if one[:-2] == of and one[-2:] not in faults
+        ]:
+            self.set(name, None, *labels)
+        for fault in faults:
+            self.set(name, 1, *of, *fault)
+
     def follow(self, name: str, read: Callable[[], float]) -> None:
         """Let a gauge without labels read its value when it is scraped."""
         self._gauges[PREFIX + name].set_function(read)
@@ -115,6 +141,7 @@ class Metrics:
         """Drop the series of a pool that is gone."""
         for name in ("pool_queue_depth", "pool_desired_replicas", "pool_ready_replicas"):
             self.set(name, None, namespace, pool)
+        self.show_faults("pool_fault", (), namespace, pool)
         counter = self._counters[PREFIX + "decisions_total"]
         for labels in [one for one in counter._metrics if one[:2] == (namespace, pool)]:
             counter.remove(*labels)

@@ -8,16 +8,9 @@ from workslice_api.base import Condition
 from workslice_api.conditions import find_condition
 from workslice_api.names import ConditionType, Reason
 from workslice_api.pool import WorkspacePoolStatus
+from workslice_operator.faults import NO_FAULT, WARNED
 from workslice_operator.scaling import Decision
 
-_FAULT_STATUS: Final = {
-    ConditionType.PROFILE_READY: "False",
-    ConditionType.SLICES_GRANTED: "False",
-    ConditionType.ENGINES_READY: "False",
-    ConditionType.DEGRADED: "True",
-    ConditionType.CONFLICT: "True",
-}
-_NO_FAULT: Final = (Reason.STARTING, Reason.NOT_STARTED)
 _SCALED: Final = (Reason.SCALED_UP, Reason.SCALED_DOWN, Reason.FIXED, Reason.LIMITED_BY_MAXIMUM)
 
 
@@ -57,9 +50,9 @@ def _scaled(previous: WorkspacePoolStatus, decision: Decision) -> Iterator[Event
 
 
 def _faults(previous: WorkspacePoolStatus, conditions: Sequence[Condition]) -> Iterator[EventNote]:
-    for type_, fault in _FAULT_STATUS.items():
+    for type_, fault in WARNED.items():
         now, before = find_condition(conditions, type_), find_condition(previous.conditions, type_)
-        if now is None or now.status != fault or now.reason in _NO_FAULT:
+        if now is None or now.status != fault or now.reason in NO_FAULT:
             continue
         known = before is not None and before.status == fault and before.reason == now.reason
         # What others added is worth an Event each time that the list changes; other messages hold counts that move.

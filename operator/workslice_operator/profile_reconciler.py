@@ -12,6 +12,7 @@ from workslice_api.names import PAUSED_ANNOTATION, PROFILE_KIND, ConditionType, 
 from workslice_api.pool import WorkspacePool
 from workslice_api.profile import WorkspaceProfile
 from workslice_operator.event_writer import EventWriter
+from workslice_operator.faults import faults
 from workslice_operator.finding import Finding
 from workslice_operator.keys import Key, pool_key
 from workslice_operator.kube_api import POOLS, PROFILES, Kube, NotFound, Object
@@ -65,6 +66,7 @@ class ProfileReconciler:
                 self._wake(pool_key(pool.metadata.namespace, pool.metadata.name))
         if raw is None:
             self._seen.pop(key, None)
+            self._metrics.show_faults("profile_fault", (), key.name)
             return None
         assert version is not None
         self._seen[key] = version
@@ -81,6 +83,7 @@ class ProfileReconciler:
             note = EventNote("Normal", Reason.RESUMED, "no longer paused: the operator goes on with the profile")
             await self._events.write(PROFILE_KIND, profile.metadata, note)
         status = profile_status(profile, pools, await self._inventory.get(), self._clock())
+        self._metrics.show_faults("profile_fault", faults(status.conditions), key.name)
         if status != profile.status:
             await self._write(profile, status.to_wire())
         # No event tells of nodes, so a profile that lacks its slices looks for them again.
@@ -94,6 +97,7 @@ class ProfileReconciler:
         if says_paused(before.conditions) is None:
             note = EventNote("Normal", pause.reason, pause.message)
             await self._events.write(PROFILE_KIND, profile.metadata, note)
+        self._metrics.show_faults("profile_fault", faults(conditions), profile.metadata.name)
         if conditions != before.conditions:
             await self._write(profile, before.model_copy(update={"conditions": conditions}).to_wire())
 

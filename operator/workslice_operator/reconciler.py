@@ -17,6 +17,7 @@ from workslice_operator.demand import NUMBERS_SECONDS, could_change
 from workslice_operator.drain import DeletionCost, engines_to_ask
 from workslice_operator.engine_logs import EngineLogs
 from workslice_operator.event_writer import EventWriter
+from workslice_operator.faults import faults
 from workslice_operator.installation import Installation
 from workslice_operator.keys import Key, profile_key
 from workslice_operator.kube_api import (
@@ -276,6 +277,7 @@ class PoolReconciler:
     def _show(self, key: Key, status: WorkspacePoolStatus, ready: int) -> None:
         labels = (key.namespace, key.name)
         self._metrics.set("pool_queue_depth", status.queue_depth, *labels)
+        self._metrics.show_faults("pool_fault", faults(status.conditions), *labels)
         self._metrics.set("pool_desired_replicas", status.desired_replicas, *labels)
         self._metrics.set("pool_ready_replicas", ready, *labels)  # the status of a paused pool is old
 
