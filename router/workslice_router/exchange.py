@@ -92,7 +92,8 @@ class Exchange:
         self._data_path.exchanges.add(self)
         requested = self._request.header(b"x-workslice-class")
         try:
-            self._view = read_request_body(self._body, self._path, prefix=self._data_path.table.has_levels)
+            prefix, counted = self._data_path.table.has_levels, self._request.parts_count is not None
+            self._view = read_request_body(self._body, self._path, prefix=prefix, counted=counted)
             requested_class = requested.decode("ascii", "replace") if requested is not None else None
             session = self._request.header(b"x-workslice-session")
             self._plan = plan = self._data_path.admission.plan(self._view, requested_class, session)

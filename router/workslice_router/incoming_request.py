@@ -5,6 +5,7 @@ from typing import Final
 from workslice_router.api_keys import ApiKeys
 from workslice_router.endpoints import Endpoint, find_endpoint
 from workslice_router.forwarded_headers import Headers
+from workslice_router.json_structure import PartsCount
 from workslice_router.openai_errors import Reason, Refusal, Refused, refusal
 from workslice_router.settings import MAX_HEAD_BYTES, MAX_HEADERS
 
@@ -24,6 +25,7 @@ class IncomingRequest:
         "headers",
         "keep_alive",
         "method",
+        "parts_count",
         "received_at",
         "refusal",
         "target",
@@ -38,6 +40,8 @@ class IncomingRequest:
         self.headers: Headers = []
         self.body_parts: list[bytes] = []
         self.body_bytes = 0
+        self.parts_count: PartsCount | None = None
+        """Of the body's JSON, once it is large."""
         self.keep_alive = False
         self.endpoint: Endpoint | None = None
         self.caller = ""

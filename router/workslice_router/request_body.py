@@ -7,7 +7,7 @@ from typing import Any, Final
 import jiter
 import orjson
 
-from workslice_router.json_structure import MOST_CONTAINERS, MOST_STRINGS, MOST_VALUES, has_too_many_parts
+from workslice_router.json_structure import has_too_many_parts, too_many_parts
 from workslice_router.openai_errors import Reason, Refused, refusal
 from workslice_router.prompt_prefix import Prefix, prefix_of
 from workslice_router.text_size import TextKind, text_size
@@ -61,17 +61,15 @@ class RequestView:
     """How the prompt begins; None when it is short, not one text, or nobody asked."""
 
 
-def read_request_body(body: bytes, endpoint: str, *, prefix: bool = False) -> RequestView:
-    """Parse a body for one of the three endpoints; `prefix` asks how the prompt begins.
+def read_request_body(body: bytes, endpoint: str, *, prefix: bool = False, counted: bool = False) -> RequestView:
+    """Parse a body for one of the three endpoints; `prefix` asks how the prompt begins, and `counted` says that its parts are few.
 
     Raises:
         Refused: not a JSON object in UTF-8, nested deeper than 200, a duplicate key, far too many parts, or a field that decisions
             need is of the wrong type.
     """
-    if has_too_many_parts(body):
-        raise Refused(
-            refusal(Reason.BODY_TOO_COMPLEX, containers=MOST_CONTAINERS, strings=MOST_STRINGS, values=MOST_VALUES)
-        )
+    if not counted and has_too_many_parts(body):
+        raise Refused(too_many_parts())
     try:
         parsed = jiter.from_json(body, allow_inf_nan=False, catch_duplicate_keys=True, cache_mode="keys")
     except ValueError as error:

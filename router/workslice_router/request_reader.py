@@ -9,6 +9,7 @@ import httptools
 
 from workslice_router.api_keys import ApiKeys
 from workslice_router.incoming_request import IncomingRequest, check_head
+from workslice_router.json_structure import LARGE, PartsCount, too_many_parts
 from workslice_router.openai_errors import Reason, Refusal, Refused, refusal
 from workslice_router.settings import MAX_HEAD_BYTES
 
@@ -155,6 +156,19 @@ class RequestReader:
             self.refuse_and_end(refusal(Reason.BODY_TOO_LARGE, limit=self._max_body_bytes))
             return
         request.body_parts.append(data)
+        if request.body_bytes > LARGE:
+            self._count_parts(request, data)
+
+    def _count_parts(self, request: IncomingRequest, data: bytes) -> None:
+        """A body becomes large: what would take long at its end is done bit by bit."""
+        count, pieces = request.parts_count, [data]
+        if count is None:
+            count, pieces = PartsCount(), request.body_parts
+            request.parts_count = count
+        for piece in pieces:
+            count.add(piece)
+        if count.too_many:
+            self.refuse_and_end(too_many_parts())
 
     def on_message_complete(self) -> None:
         """The request is whole."""
