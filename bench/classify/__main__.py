@@ -2,7 +2,8 @@
 
 Prompts are pieces of real files, cut to lengths that are spread evenly over the octaves from 256 to 65,536 tokens. The estimator first
 learns from some of them what an engine would report as usage (the count of a real tokenizer), as in operation; then the router's own
-reader and planner decide about others. Prints a table and writes ../results/classify.json; with CHECK=1 a missed target ends with status 1.
+reader and planner decide about others. Prints a table, writes ../results/classify.json and a plot; with CHECK=1 a missed target ends with
+status 1.
 """
 
 import json
@@ -18,6 +19,7 @@ from statistics import mean, median, stdev
 from typing import Any
 
 from materials import materials
+from plot import dot_chart
 from texts import CJK, CODE, ENGLISH, JSON, TOOLS, Corpus, corpora
 from vocabularies import Count, vocabularies
 
@@ -217,8 +219,22 @@ def report(rows: list[Row], costs: dict[str, float]) -> None:
     RESULTS.mkdir(exist_ok=True)
     document = {"boundary": BOUNDARY, "rows": [asdict(one) for one in rows], "microseconds_for_10_KB": costs}
     (RESULTS / "classify.json").write_text(json.dumps(document, indent=2) + "\n")
+    (RESULTS / "classify.svg").write_text(plot(rows))
     if missed and os.environ.get("CHECK") == "1":
         raise SystemExit("missed targets:\n" + "\n".join(missed))
+
+
+def plot(rows: list[Row]) -> str:
+    """Wrong decisions of the estimate, and of the rule without a tokenizer."""
+    series = {
+        "long -> short": [one.long_to_short for one in rows],
+        "short -> long": [one.short_to_long for one in rows],
+        "characters / 4: l -> s": [one.quarter_long_to_short for one in rows],
+        "characters / 4: s -> l": [one.quarter_short_to_long for one in rows],
+    }
+    targets = {"long -> short": LONG_TO_SHORT, "short -> long": SHORT_TO_LONG}
+    title = f"Prompts on the wrong side of {BOUNDARY} tokens: further left is better, dashed are the targets"
+    return dot_chart(title, [f"{one.family}, {one.kind}" for one in rows], series, targets)
 
 
 if __name__ == "__main__":
