@@ -21,6 +21,7 @@ PURE = (
     "engine_gauges",
     "estimate",
     "json_structure",
+    "mean_request",
     "model_list",
     "openai_errors",
     "place_pace",

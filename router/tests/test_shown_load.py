@@ -8,9 +8,10 @@ from routed_pools import LONG, SHORT, Bench, replicas, table_of
 
 from workslice_router.ejection import Outcome
 from workslice_router.engine_gauges import EngineGauges
+from workslice_router.mean_request import MeanRequest
 from workslice_router.replica_gauges import take_gauges
 from workslice_router.replica_load import FIRST_PACE, ReplicaLoad, ServiceLevel
-from workslice_router.shown_load import MeanRequest, mean_request, shown_load
+from workslice_router.shown_load import shown_load
 from workslice_router.soft_choice import cost
 
 MEAN = MeanRequest(1000.0, 200.0)
@@ -59,17 +60,6 @@ def test_a_cache_that_is_nearly_full_is_the_last_choice() -> None:
 def test_what_this_router_has_sent_since_counts_as_well() -> None:
     gauges = EngineGauges(8, 0, 0.85, 10_000)
     assert price(gauges, prompt=2000.0) > price(replace(gauges, kv_tokens=None), prompt=2000.0) + 10
-
-
-@given(st.lists(st.tuples(st.integers(0, 50), st.floats(0, 1e5), st.floats(0, 1e4)), max_size=50))
-def test_the_mean_request_stays_among_what_was_seen(seen: list[tuple[int, float, float]]) -> None:
-    mean = MEAN
-    for requests, prompt, answer in seen:
-        mean = mean_request(mean, requests, requests * (prompt + answer), requests * (prompt + answer / 2))
-    prompts = [MEAN.prompt, *(prompt for requests, prompt, _ in seen if requests)]
-    answers = [MEAN.answer, *(answer for requests, _, answer in seen if requests)]
-    assert min(prompts) - 1 <= mean.prompt <= max(prompts) + 1
-    assert min(answers) - 1 <= mean.answer <= max(answers) + 1
 
 
 def test_without_a_service_level_the_replica_where_others_have_less_is_taken() -> None:

@@ -42,6 +42,7 @@ MODULES: Final = (
     "json_structure",
     "learn_from_answer",
     "learned_pace",
+    "mean_request",
     "metrics",
     "place_pace",
     "pool_queue",

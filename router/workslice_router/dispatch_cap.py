@@ -13,7 +13,6 @@ _KV_SHARE: Final = 0.9
 """Of the KV cache: requests are not all of the mean size."""
 _LEAST_SHARE: Final = 0.25
 """The pace never lowers the cap below this share of the most: how fast an engine answers is only estimated from its prompts."""
-_SMOOTHING: Final = 0.2
 
 
 def dispatch_cap(
@@ -30,9 +29,3 @@ def dispatch_cap(
         in_time = int(beside_weights / (1 + TOKENS_PER_HELD_TOKEN * mean_tokens))
         cap = min(cap, max(in_time, int(_LEAST_SHARE * most)))
     return max(1, cap)
-
-
-def mean_tokens(before: float, tokens: int, requests: int) -> float:
-    """The mean size of a pool's requests, after a look at those that run."""
-    now = tokens / requests
-    return before + _SMOOTHING * (now - before) if before else now

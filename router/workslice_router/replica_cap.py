@@ -1,21 +1,23 @@
 """The one number that says how many requests a router may have on a replica now, from all that limits them. Pure."""
 
 from workslice_router.choose import ready
-from workslice_router.dispatch_cap import dispatch_cap, mean_tokens
+from workslice_router.dispatch_cap import dispatch_cap
+from workslice_router.mean_request import mean_request
 from workslice_router.replica_limits import UNLIMITED, warm_limit
 from workslice_router.routing_table import Pool, Replica
 
 
 def renew_caps(pool: Pool, now: float) -> bool:
     """Take in what runs on a pool's replicas and since when they have been in rotation; True when a cap has changed."""
-    tokens = requests = 0
-    someone_warm = False
+    requests = outstanding = sizes = 0
+    held, someone_warm = 0.0, False
     for replica in pool.replicas:
-        tokens += replica.sizes
         requests += replica.in_flight
+        outstanding += replica.outstanding_tokens
+        sizes += replica.sizes
+        held += replica.load.held_tokens
         someone_warm = someone_warm or (replica.warm and ready(replica) and not replica.health.ejected)
-    if requests:
-        pool.mean_tokens = mean_tokens(pool.mean_tokens, tokens, requests)
+    pool.mean_request = mean_request(pool.mean_request, requests, outstanding, held, sizes)
     changed = False
     for replica in pool.replicas:
         if not replica.warm and replica.spec.ready:
@@ -30,7 +32,7 @@ def renew_cap(pool: Pool, replica: Replica) -> bool:
     pace = pool.pace if pool.pace is not spec.first_pace else None
     own = spec.max_concurrent
     if spec.derives_cap:
-        own = dispatch_cap(own, pool.mean_tokens, replica.kv_tokens, spec.level, pace)
+        own = dispatch_cap(own, pool.mean_request.size, replica.kv_tokens, spec.level, pace)
     cap = min(own, replica.shared_limit, replica.warm_limit)
     changed = cap != replica.dispatch_cap
     replica.dispatch_cap = cap

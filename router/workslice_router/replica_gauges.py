@@ -4,7 +4,7 @@ from workslice_router.engine_gauges import EngineGauges
 from workslice_router.replica_cap import renew_cap
 from workslice_router.replica_limits import seen_load, shared_limit, unseen_limit
 from workslice_router.routing_table import Pool, Replica
-from workslice_router.shown_load import mean_request, mean_shown, shown_load
+from workslice_router.shown_load import mean_shown, shown_load
 
 
 def take_gauges(pool: Pool, replica: Replica, gauges: EngineGauges | None, own: int, now: float) -> None:
@@ -18,7 +18,6 @@ def take_gauges(pool: Pool, replica: Replica, gauges: EngineGauges | None, own: 
         replica.shared_limit = unseen_limit(most, pool.share.part)
         renew_cap(pool, replica)
         return
-    pool.mean_request = mean_request(pool.mean_request, replica.in_flight, replica.outstanding_tokens, load.held_tokens)
     shown = shown_load(gauges, own, load.held_tokens, pool.mean_request)
     load.shown, replica.others_tokens = shown, shown.tokens
     replica.gauges_at = now

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from workslice_router.class_times import NO_TIMES, ClassTimes, most_patient
 from workslice_router.ejection import HEALTHY, Health
 from workslice_router.engine_gauges import EngineGauges
+from workslice_router.mean_request import MeanRequest, first_mean_request
 from workslice_router.pool_queue import PoolQueue
 from workslice_router.replica_limits import FIRST_REQUESTS, NO_LOAD, UNLIMITED, LoadShare
 from workslice_router.replica_load import FIRST_PACE, EnginePace, ReplicaLoad, ServiceLevel, strictest
 from workslice_router.retry_budget import RetryBudget
-from workslice_router.shown_load import FIRST_ANSWER, FIRST_PROMPT_SHARE, MeanRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,15 +156,13 @@ class Pool:
     pace: EnginePace = FIRST_PACE
     """How its engines work on prompts, as far as is known."""
     retries: RetryBudget = field(default_factory=RetryBudget)
-    mean_tokens: float = 0.0
-    """Estimated size of its requests of late, prompt and answer; 0: unknown."""
     share: LoadShare = NO_LOAD
     """Whose load its replicas carry."""
     mean_request: MeanRequest = field(init=False)
     """What this router's requests to it are like."""
 
     def __post_init__(self) -> None:
-        self.mean_request = MeanRequest(self.spec.class_tokens * FIRST_PROMPT_SHARE, FIRST_ANSWER)
+        self.mean_request = first_mean_request(self.spec.class_tokens)
 
     @property
     def key(self) -> str:

@@ -7,33 +7,9 @@ made of nobody says: they are taken to be like this router's own.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from workslice_router.engine_gauges import EngineGauges
-
-FIRST_PROMPT_SHARE: Final = 0.25
-"""Of the largest request of a class: a prompt, before anything is known."""
-FIRST_ANSWER: Final = 256.0
-_LEARNING_RATE: Final = 0.1
-
-
-@dataclass(frozen=True, slots=True)
-class MeanRequest:
-    """What this router's requests to a pool are like of late, in tokens."""
-
-    prompt: float
-    answer: float
-
-
-def mean_request(known: MeanRequest, requests: int, outstanding: float, held: float) -> MeanRequest:
-    """After a look at a replica with so many requests, of so many tokens in all (prompts and answers) and halfway through their answers."""
-    if not requests:
-        return known
-    prompt = min(outstanding, max(0.0, 2 * held - outstanding)) / requests
-    answer = outstanding / requests - prompt
-    return MeanRequest(
-        known.prompt + _LEARNING_RATE * (prompt - known.prompt), known.answer + _LEARNING_RATE * (answer - known.answer)
-    )
+from workslice_router.mean_request import MeanRequest
 
 
 @dataclass(frozen=True, slots=True)
