@@ -22,6 +22,13 @@ PROFILE_LABEL: Final = f"{GROUP}/profile"
 CLASS_LABEL: Final = f"{GROUP}/class"
 TEMPLATE_HASH_ANNOTATION: Final = f"{GROUP}/template-hash"
 """On the engine Deployment: tells a change of size from one that replaces pods."""
+READY_TEMPLATE_ANNOTATION: Final = f"{GROUP}/ready-template"
+"""On the engine Deployment: the last pod template with which a replica was ready, and the specs that it was rendered from."""
+FAILED_TEMPLATE_ANNOTATION: Final = f"{GROUP}/failed-template"
+"""On the engine Deployment: the one that was taken back since no replica came up with it; without it that one is tried again."""
+RENDERING_ANNOTATION: Final = f"{GROUP}/rendering"
+RENDERING_LATEST: Final = "latest"
+"""Set by people on a pool: engine pods are replaced when a new version of the operator renders them otherwise."""
 PAUSED_ANNOTATION: Final = f"{GROUP}/paused"
 """Set by people on a pool or profile: the operator writes nothing more for it, nor for pools of the profile."""
 DELETION_COST_ANNOTATION: Final = "controller.kubernetes.io/pod-deletion-cost"
@@ -56,6 +63,7 @@ class ConditionType(StrEnum):
     DRAINING = "Draining"
     DEGRADED = "Degraded"
     CONFLICT = "Conflict"
+    OUTDATED = "Outdated"
     PAUSED = "Paused"
 
 
@@ -120,9 +128,12 @@ class Reason(StrEnum):
     NAME_TAKEN = "NameTaken"
     FOREIGN_FIELDS = "ForeignFields"
     FALLBACK_NOT_SERVED = "FallbackNotServed"
+    TAKEN_BACK = "TakenBack"
     # Conflict
     MODEL_OWNED = "ModelOwned"
     MODEL_OWNED_ELSEWHERE = "ModelOwnedElsewhere"
+    # Outdated
+    RENDERING_WAITS = "RenderingWaits"
     # Paused
     PAUSED = "Paused"
     RESUMED = "Resumed"

@@ -7,8 +7,10 @@ from workslice_api.pool import WorkspacePool
 from workslice_api.profile import WorkspaceProfile
 from workslice_operator.installation import Installation
 from workslice_operator.observed import ContainerExit, DeploymentFacts, Observed, PodFacts
-from workslice_operator.render.deployment import template_hash
+from workslice_operator.render.deployment import deployment
 from workslice_operator.slice_inventory import NodeSlices, SliceInventory
+from workslice_operator.template_choice import TemplateChoice
+from workslice_operator.template_record import rendered_record
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
 SLICE = "nvidia.com/mig-1g.10gb"
@@ -69,7 +71,7 @@ def make_deployment(
     replicas: int = 1, managed_fields: tuple[dict[str, Any], ...] = (), **facts: Any
 ) -> DeploymentFacts:
     """The Deployment of the default pool and profile; its pods are of the newest template unless `facts` say otherwise."""
-    facts.setdefault("template_hash", template_hash(make_pool(), make_profile()))
+    facts.setdefault("template_hash", rendered_record(make_pool(), make_profile()).hash)
     return DeploymentFacts("short-engine", "deployment-uid", replicas, replicas, managed_fields, **facts)
 
 
@@ -83,3 +85,9 @@ def make_inventory(node: str = "node-1", usable: bool = True, **counts: tuple[in
 
 def make_observed(pool: WorkspacePool | None = None, profile: Any = "default", **facts: Any) -> Observed:
     return Observed(pool=pool or make_pool(), profile=make_profile() if profile == "default" else profile, **facts)
+
+
+def new_deployment(pool: WorkspacePool, profile: WorkspaceProfile) -> dict[str, Any]:
+    """The manifest of a Deployment of one replica that is not there yet."""
+    choice = TemplateChoice(rendered_record(pool, profile))
+    return deployment(pool, profile, 1, choice.record.template, choice.annotations)

@@ -1,12 +1,11 @@
 from typing import Any
 
 import pytest
-from pool_facts import make_pool, make_profile
+from pool_facts import make_pool, make_profile, new_deployment
 
 from workslice_operator.foreign_fields import foreign_fields
-from workslice_operator.render.deployment import deployment
 
-MANIFEST = deployment(make_pool(), make_profile(engine={"env": [{"name": "OURS", "value": "1"}]}), 1)
+MANIFEST = new_deployment(make_pool(), make_profile(engine={"env": [{"name": "OURS", "value": "1"}]}))
 ENGINE = 'k:{"name":"engine"}'
 
 

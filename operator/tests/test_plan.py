@@ -66,8 +66,12 @@ def test_a_pool_whose_replicas_all_answer_is_ready() -> None:
     assert result.requeue_after == RESYNC_SECONDS
 
 
-def test_every_condition_but_paused_is_always_present() -> None:
-    wanted = {str(one) for one in ConditionType} - {ConditionType.ACCEPTED, ConditionType.PAUSED}
+def test_every_condition_that_is_not_rare_is_always_present() -> None:
+    wanted = {str(one) for one in ConditionType} - {
+        ConditionType.ACCEPTED,
+        ConditionType.OUTDATED,
+        ConditionType.PAUSED,
+    }
     for observed in (make_observed(), make_observed(profile=None), make_observed(conflict=Conflict("m", "n", "p"))):
         assert {one.type for one in planned(observed).status.conditions} == wanted
 

@@ -4,11 +4,10 @@ from typing import Any
 
 import pytest
 from kubernetes import client
-from pool_facts import INSTALLATION, NOW, make_observed, make_pool, make_profile
+from pool_facts import INSTALLATION, NOW, make_observed, make_pool, make_profile, new_deployment
 
 from workslice_operator.installation import Installation
 from workslice_operator.plan import plan
-from workslice_operator.render.deployment import deployment
 from workslice_operator.render.network_policy import network_policy
 from workslice_operator.rendered_children import rendered_children
 
@@ -117,7 +116,7 @@ def test_the_engine_gets_all_the_time_of_the_startup_timeout() -> None:
 
 
 def test_the_deployment_waits_longer_than_an_engine_may_take() -> None:
-    manifest = deployment(make_pool(), make_profile(engine={"startupTimeout": "15m"}), 1)
+    manifest = new_deployment(make_pool(), make_profile(engine={"startupTimeout": "15m"}))
     assert manifest["spec"]["progressDeadlineSeconds"] > 900
 
 
@@ -137,7 +136,7 @@ def test_only_hub_models_may_reach_for_the_hub() -> None:
 def test_labels_of_a_pool_never_replace_those_that_select_its_pods() -> None:
     pool = make_pool(template={"labels": {"workslice.dev/pool": "other"}})
     assert (
-        deployment(pool, make_profile(), 1)["spec"]["template"]["metadata"]["labels"]["workslice.dev/pool"] == "short"
+        new_deployment(pool, make_profile())["spec"]["template"]["metadata"]["labels"]["workslice.dev/pool"] == "short"
     )
 
 
@@ -146,4 +145,4 @@ def test_a_policy_without_peers_lets_nobody_in() -> None:
 
 
 def pod_spec(profile: Any) -> Any:
-    return deployment(make_pool(), profile, 1)["spec"]["template"]["spec"]
+    return new_deployment(make_pool(), profile)["spec"]["template"]["spec"]

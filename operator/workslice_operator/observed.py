@@ -5,7 +5,13 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from workslice_api.names import DELETION_COST_ANNOTATION, ENGINE_CONTAINER, TEMPLATE_HASH_ANNOTATION
+from workslice_api.names import (
+    DELETION_COST_ANNOTATION,
+    ENGINE_CONTAINER,
+    FAILED_TEMPLATE_ANNOTATION,
+    READY_TEMPLATE_ANNOTATION,
+    TEMPLATE_HASH_ANNOTATION,
+)
 from workslice_api.ownership import Conflict
 from workslice_api.pool import WorkspacePool
 from workslice_api.profile import WorkspaceProfile
@@ -103,6 +109,10 @@ class DeploymentFacts:
     """metadata.managedFields, raw."""
     template_hash: str = ""
     """Of the pod template that was applied last."""
+    ready_template: str = ""
+    """Annotation READY_TEMPLATE_ANNOTATION."""
+    failed_template: str = ""
+    """Annotation FAILED_TEMPLATE_ANNOTATION."""
     settled: bool = True
     """The Deployment controller has seen its newest spec."""
     outdated_replicas: int = 0
@@ -254,13 +264,16 @@ def deployment_facts(raw: Mapping[str, Any]) -> DeploymentFacts:
     """Read a raw Deployment."""
     metadata, status = raw["metadata"], raw.get("status", {})
     updated = status.get("updatedReplicas", 0)
+    annotations = metadata.get("annotations") or {}
     return DeploymentFacts(
         name=metadata["name"],
         uid=metadata.get("uid", ""),
         replicas=raw.get("spec", {}).get("replicas", 1),
         updated_replicas=updated,
         managed_fields=tuple(metadata.get("managedFields") or ()),
-        template_hash=(metadata.get("annotations") or {}).get(TEMPLATE_HASH_ANNOTATION, ""),
+        template_hash=annotations.get(TEMPLATE_HASH_ANNOTATION, ""),
+        ready_template=annotations.get(READY_TEMPLATE_ANNOTATION, ""),
+        failed_template=annotations.get(FAILED_TEMPLATE_ANNOTATION, ""),
         settled=status.get("observedGeneration", 0) >= metadata.get("generation", 0),
         outdated_replicas=max(0, status.get("replicas", 0) - updated),
         stalled=any(one.get("reason") == "ProgressDeadlineExceeded" for one in status.get("conditions") or []),

@@ -21,13 +21,14 @@ from workslice_operator.next_look import next_look
 from workslice_operator.observed import Observed
 from workslice_operator.pause import pause_of_pool, says_paused, with_pause
 from workslice_operator.pool_events import EventNote, pool_events
-from workslice_operator.render.deployment import deployment, template_hash
+from workslice_operator.render.deployment import deployment
 from workslice_operator.render.disruption_budget import disruption_budget
 from workslice_operator.render.identity import selector_text
 from workslice_operator.render.network_policy import network_policy
 from workslice_operator.render.service import service
 from workslice_operator.scaling import Decision, count_replicas, decide
 from workslice_operator.slice_conditions import slices_granted
+from workslice_operator.template_choice import TemplateChoice, choose_template, outdated, taken_back
 from workslice_operator.unused_replicas import unused_replicas
 
 RESYNC_SECONDS: Final = 300.0
@@ -60,9 +61,11 @@ def plan(observed: Observed, installation: Installation, now: datetime) -> Plan:
     profile = pool_conditions.profile_ready(observed)
     decision = _decision(observed, profile, startup_timeout, now)
     moving = replacements(observed, decision.desired)
-    drain = _drain(observed, profile, decision.desired + moving, now)
-    manifests = _manifests(observed, profile, installation, drain.replicas)
-    findings = _findings(observed, profile, decision, drain, moving, manifests, startup_timeout, now)
+    engines = engines_ready(observed, decision.desired, startup_timeout, now)
+    choice = choose_template(observed, observed.profile, engines) if profile.status and observed.profile else None
+    drain = plan_drain(observed, decision.desired + moving, choice.record.hash if choice else "", now)
+    manifests = _manifests(observed, choice, installation, drain.replicas)
+    findings = _findings(observed, profile, engines, decision, drain, moving, manifests, choice)
     status = _status(observed, decision, drain, findings, now)
     notes = pool_events(observed.pool.status, status.conditions, decision, unused_replicas(observed.pool.spec))
     waits = (RESYNC_SECONDS, next_look(observed, decision, startup_timeout, now), drain_report.next_look(drain))
@@ -124,20 +127,14 @@ def _decision(observed: Observed, profile: Finding, startup_timeout: float, now:
     return decide(observed.pool.spec, memory, counts, observed.signal, now)
 
 
-def _drain(observed: Observed, profile: Finding, wanted: int, now: datetime) -> DrainPlan:
-    if not profile.status or observed.profile is None:
-        return plan_drain(observed, wanted, "", now)  # the template stays as it is
-    return plan_drain(observed, wanted, template_hash(observed.pool, observed.profile), now)
-
-
 def _manifests(
-    observed: Observed, profile: Finding, installation: Installation, replicas: int
+    observed: Observed, choice: TemplateChoice | None, installation: Installation, replicas: int
 ) -> tuple[Mapping[str, Any], ...]:
     pool = observed.pool
-    if not profile.status or observed.profile is None:
+    if choice is None or observed.profile is None:
         # Without a profile that fits there is nothing to build from, and what runs must not be touched.
         return ()
-    engines = deployment(pool, observed.profile, replicas)
+    engines = deployment(pool, observed.profile, replicas, choice.record.template, choice.annotations)
     if observed.conflict is not None:
         # Nothing new for a pool that may not serve; what an earlier claim left running goes.
         return _not_taken((engines,), observed.taken_names) if observed.deployment else ()
@@ -155,25 +152,28 @@ def _not_taken(manifests: Iterable[Mapping[str, Any]], taken: Iterable[str]) -> 
 def _findings(
     observed: Observed,
     profile: Finding,
+    engines: Finding,
     decision: Decision,
     drain: DrainPlan,
     moving: int,
     manifests: Iterable[Mapping[str, Any]],
-    startup_timeout: float,
-    now: datetime,
+    choice: TemplateChoice | None,
 ) -> dict[ConditionType, Finding]:
     live = sum(pod.live for pod in observed.pods)
     ours = next((one for one in manifests if one["kind"] == "Deployment"), None)
     managed = observed.deployment.managed_fields if observed.deployment else ()
     foreign = foreign_fields(managed, ours) if ours else ()
+    back = taken_back(choice, observed.pool) if choice else None
+    waits = outdated(choice, observed.pool) if choice else None
     return {
         ConditionType.PROFILE_READY: profile,
         ConditionType.SLICES_GRANTED: slices_granted(observed, decision.desired),
-        ConditionType.ENGINES_READY: engines_ready(observed, decision.desired, startup_timeout, now),
+        ConditionType.ENGINES_READY: engines,
         ConditionType.SCALING: pool_conditions.scaling(decision, live, unused_replicas(observed.pool.spec)),
         ConditionType.DRAINING: drain_report.condition(observed, drain, moving) or pool_conditions.draining(observed),
-        ConditionType.DEGRADED: pool_conditions.degraded(observed, foreign),
+        ConditionType.DEGRADED: back or pool_conditions.degraded(observed, foreign),
         ConditionType.CONFLICT: pool_conditions.conflict(observed),
+        **({ConditionType.OUTDATED: waits} if waits else {}),
     }
 
 

@@ -1,23 +1,26 @@
 """The pool's Deployment."""
 
-import hashlib
-import json
 import math
+from collections.abc import Mapping
 from typing import Any, Final
 
-from workslice_api.names import TEMPLATE_HASH_ANNOTATION
 from workslice_api.pool import WorkspacePool
 from workslice_api.profile import WorkspaceProfile
 from workslice_api.quantity import duration_seconds
 from workslice_operator.render.identity import child_metadata, engine_selector
-from workslice_operator.render.pod_template import pod_template
 from workslice_operator.render.termination import termination
 
 _DEADLINE_RESERVE: Final = 60
 
 
-def deployment(pool: WorkspacePool, profile: WorkspaceProfile, replicas: int) -> dict[str, Any]:
-    """Manifest with that many replicas."""
+def deployment(
+    pool: WorkspacePool,
+    profile: WorkspaceProfile,
+    replicas: int,
+    template: Mapping[str, Any],
+    annotations: Mapping[str, str],
+) -> dict[str, Any]:
+    """Manifest with that many replicas of a pod template; the annotations say what is to be remembered of it."""
     ending = termination(pool.spec.drain.timeout, profile.spec.engine.version)
     startup = math.ceil(duration_seconds(profile.spec.engine.startup_timeout))
     return {
@@ -25,7 +28,7 @@ def deployment(pool: WorkspacePool, profile: WorkspaceProfile, replicas: int) ->
         "kind": "Deployment",
         "metadata": {
             **child_metadata(pool),
-            "annotations": {TEMPLATE_HASH_ANNOTATION: template_hash(pool, profile)},
+            "annotations": dict(annotations),
         },
         "spec": {
             "replicas": replicas,
@@ -36,12 +39,6 @@ def deployment(pool: WorkspacePool, profile: WorkspaceProfile, replicas: int) ->
             "selector": {"matchLabels": engine_selector(pool)},
             # Slices are scarce: a surge pod would wait for ever for the slice that the old pod holds.
             "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}},
-            "template": pod_template(pool, profile),
+            "template": dict(template),
         },
     }
-
-
-def template_hash(pool: WorkspacePool, profile: WorkspaceProfile) -> str:
-    """Changes whenever the pods must be replaced."""
-    text = json.dumps(pod_template(pool, profile), sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
