@@ -2,7 +2,7 @@
 
 import pytest
 
-from workslice_api.slices import slice_name, slice_resource
+from workslice_api.slices import slice_name, slice_of_resource, slice_resource
 
 
 @pytest.mark.parametrize(
@@ -26,3 +26,13 @@ def test_profile_becomes_the_resource_of_the_device_plugin(profile: str, resourc
 def test_malformed_slice_is_refused(profile: str) -> None:
     with pytest.raises(ValueError, match="not a MIG profile"):
         slice_resource(profile)
+
+
+@pytest.mark.parametrize("profile", ["whole", "1g.10gb", "1g.10gb+me", "1g.24gb+me.all", "1g.24gb+gfx", "1g.24gb-me"])
+def test_a_resource_leads_back_to_the_name_of_its_slice(profile: str) -> None:
+    assert slice_of_resource(slice_resource(profile)) == profile
+
+
+@pytest.mark.parametrize("resource", ["nvidia.com/mig-", "nvidia.com/mig-x.y", "cpu", "nvidia.com/gpu.shared"])
+def test_other_resources_are_no_slices(resource: str) -> None:
+    assert slice_of_resource(resource) is None

@@ -42,8 +42,10 @@ PROFILE_COLUMNS: Final[list[Schema]] = [
     {"name": "Host", "type": "string", "jsonPath": ".spec.memory.host"},
     {"name": "Pools", "type": "integer", "jsonPath": ".status.poolCount"},
     _condition_status("Accepted", "Accepted"),
+    _condition_status("Fits", "Fits"),
     _AGE,
     _condition_column("Message", "Accepted", "message"),
+    _condition_column("Fit", "Fits", "message"),
 ]
 
 

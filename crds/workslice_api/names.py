@@ -55,6 +55,7 @@ class ConditionType(StrEnum):
     """Condition types of both resources; Ready and Accepted are the ones to wait for."""
 
     ACCEPTED = "Accepted"
+    FITS = "Fits"
     READY = "Ready"
     PROFILE_READY = "ProfileReady"
     SLICES_GRANTED = "SlicesGranted"
@@ -73,10 +74,17 @@ class Reason(StrEnum):
     # WorkspaceProfile Accepted
     VALID = "Valid"
     SLICE_NOT_IN_CLUSTER = "SliceNotInCluster"
+    # WorkspaceProfile Fits
+    ESTIMATED = "Estimated"
+    DOES_NOT_FIT = "DoesNotFit"
+    SHAPE_UNKNOWN = "ShapeUnknown"
+    MEMORY_UNKNOWN = "MemoryUnknown"
+    ARGUMENTS_UNKNOWN = "ArgumentsUnknown"
     # ProfileReady
     PROFILE_FOUND = "ProfileFound"
     PROFILE_NOT_FOUND = "ProfileNotFound"
     PROFILE_INVALID = "ProfileInvalid"
+    PROFILE_DOES_NOT_FIT = "ProfileDoesNotFit"
     CLASS_EXCEEDS_CONTEXT = "ClassExceedsContext"
     # SlicesGranted
     SLICES_AVAILABLE = "SlicesAvailable"

@@ -53,19 +53,46 @@ OWNED_ENV: Final[tuple[str, ...]] = (
 """Environment variables that would break slice isolation, open the engine's admin API or lock the router out."""
 
 
+_FLAG: Final = "a.split('=')[0].replace('_', '-')"
+"""What an argument sets: vLLM's parser takes _ for -, and any unambiguous abbreviation (--max-model-l), so prefixes count too."""
+
+
 def _flag_rule() -> dict[str, str]:
     owned = ", ".join(f"'{name}'" for name in OWNED_FLAGS)
-    # vLLM's parser takes _ for - and any unambiguous abbreviation (--max-model-l), so a prefix of an owned flag is refused too.
-    flag = "a.split('=')[0].replace('_', '-')"
     return {
-        "rule": f"self.all(a, !(a.startsWith('--') && [{owned}].exists(f, f.startsWith({flag}))) && !a.matches('^-(tp|pp|dp)'))",
+        "rule": f"self.all(a, !(a.startsWith('--') && [{owned}].exists(f, f.startsWith({_FLAG}))) && !a.matches('^-(tp|pp|dp)'))",
         "message": "extraArgs holds a flag that Workslice sets itself (model, port, context, sequences, memory, scheduling, "
         "shutdown, parallelism): use the profile's fields memory, workspace and engine instead",
     }
 
 
+class ModelShape(KubeModel):
+    """The numbers of a model's config.json that decide how much memory it takes. For models whose layers all attend to the whole
+    context: those with sliding windows, latent attention (MLA) or state-space layers cache less, so leave it unset for them.
+    """
+
+    parameters: Annotated[int, Field(ge=1, le=10_000_000_000_000)]
+    """Weights of the model, all experts included."""
+    layers: Annotated[int, Field(ge=1, le=10_000)]
+    """num_hidden_layers."""
+    hidden_size: Annotated[int, Field(ge=1, le=1_000_000)]
+    """hidden_size."""
+    intermediate_size: Annotated[int, Field(ge=1, le=10_000_000)]
+    """intermediate_size."""
+    kv_heads: Annotated[int, Field(ge=1, le=10_000)]
+    """num_key_value_heads; num_attention_heads where the file does not have it."""
+    head_size: Annotated[int, Field(ge=1, le=100_000)]
+    """head_dim; hidden_size ÷ num_attention_heads where the file does not have it."""
+    vocabulary: Annotated[int, Field(ge=1, le=100_000_000)]
+    """vocab_size."""
+    tied_embeddings: bool = False
+    """tie_word_embeddings: whether the output layer shares its weights with the embeddings."""
+    quantization: Literal["fp8", "int8", "awq", "gptq"] | None = None
+    """How the checkpoint's weights are quantized already; unset: they are not. The engine finds out by itself and is told nothing."""
+
+
 class ModelSource(KubeModel):
-    """Where the weights come from."""
+    """Where the weights come from, and what is known of them."""
 
     source: Annotated[
         str,
@@ -82,6 +109,14 @@ class ModelSource(KubeModel):
     image. Rolls: replaces the engine pods."""
     revision: Annotated[str | None, Field(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9._/-]+$")] = None
     """Branch, tag or commit of a hub model. Rolls: replaces the engine pods."""
+    dtype: Literal["bfloat16", "float16", "float32"] | None = None
+    """Type of weights and computation (--dtype); unset takes the checkpoint's own. Rolls: replaces the engine pods."""
+    quantization: Literal["fp8"] | None = None
+    """Quantizes the weights of a checkpoint that is not quantized while the engine loads it (--quantization); for one that is, see
+    shape.quantization. Rolls: replaces the engine pods."""
+    shape: ModelShape | None = None
+    """Lets the operator say before any pod starts whether the model fits its slice, and refuse what cannot run. The operator downloads
+    nothing and opens no volume: copy the numbers from the model's config.json. Live: takes effect without touching engines."""
 
 
 class SliceSpec(KubeModel):
@@ -176,6 +211,8 @@ class EngineSpec(KubeModel):
     long_prefill_token_threshold: Annotated[int, Field(ge=0, le=1_048_576)] = 512
     """Prompt tokens that one long request may take of a step, so that short ones run beside it; 0 is off. Rolls: replaces the
     engine pods."""
+    kv_cache_dtype: Literal["auto", "fp8"] = "auto"
+    """Type of the KV cache (--kv-cache-dtype): auto is that of the model, fp8 halves the cache. Rolls: replaces the engine pods."""
     extra_args: Annotated[
         list[Annotated[str, Field(min_length=1, max_length=1024)]],
         Field(
@@ -210,8 +247,21 @@ class EngineSpec(KubeModel):
 class WorkspaceProfileSpec(KubeModel):
     """What a replica of this profile is: model, slice, memory limits, engine policy."""
 
-    model: ModelSource
-    """Where the weights come from."""
+    model: Annotated[
+        ModelSource,
+        Field(
+            json_schema_extra={
+                "x-kubernetes-validations": [
+                    {
+                        "rule": "!has(self.quantization) || !has(self.shape) || !has(self.shape.quantization)",
+                        "message": "model.quantization quantizes weights that are not, and model.shape.quantization says that they are "
+                        "already: set one of them",
+                    }
+                ]
+            }
+        ),
+    ]
+    """Where the weights come from, and what is known of them."""
     slice: SliceSpec
     """The piece of a GPU that one replica owns."""
     memory: MemorySpec = MemorySpec()
@@ -224,12 +274,55 @@ class WorkspaceProfileSpec(KubeModel):
     """The vLLM engine and its policy."""
 
 
+FLAGS_WITH_FIELD: Final[dict[str, tuple[str, str]]] = {
+    "--dtype": ("model.dtype", "has(self.spec.model.dtype)"),
+    "--quantization": ("model.quantization", "has(self.spec.model.quantization)"),
+    "--kv-cache-dtype": ("engine.kvCacheDtype", "self.spec.engine.kvCacheDtype != 'auto'"),
+}
+"""Flags with a field that knows the usual values; extraArgs may give others while the field is unset. With the rule for "is set"."""
+
+
+def _once_rule(flag: str, field: str, is_set: str) -> dict[str, str]:
+    return {
+        "rule": f"!({is_set}) || !self.spec.engine.extraArgs.exists(a, a.startsWith('--') && '{flag}'.startsWith({_FLAG}))",
+        "message": f"{field} is set and engine.extraArgs holds {flag} too: keep one of them",
+    }
+
+
 PROFILE_RULES: Final[list[dict[str, str]]] = [
     {
         "rule": "self.spec.engine.batchedTokens >= self.spec.workspace.maxConcurrent",
         "message": "engine.batchedTokens may not be smaller than workspace.maxConcurrent: every running request takes a token of each step",
-    }
+    },
+    *(_once_rule(flag, field, is_set) for flag, (field, is_set) in FLAGS_WITH_FIELD.items()),
 ]
+
+
+class SliceFit(KubeModel):
+    """What the model has of one slice."""
+
+    profile: Annotated[str, Field(max_length=64)]
+    """The slice, as in spec.slice.profiles."""
+    product: Annotated[str, Field(max_length=253)] = ""
+    """The GPU product that the numbers are for: of several the one with the least memory on which the model fits."""
+    fits: bool | None = None
+    """Whether one request of workspace.maxTokens can run; absent when unknown."""
+    source: Literal["estimated", "measured"] = "estimated"
+    """Where the numbers come from: model.shape, or a running engine."""
+    usable_bytes: int | None = None
+    """Memory of the slice that an engine can use."""
+    weight_bytes: int | None = None
+    """Weights on the slice."""
+    overhead_bytes: int | None = None
+    """What the engine needs beside weights and KV cache: activations of its largest step, CUDA graphs, CUDA."""
+    kv_bytes: int | None = None
+    """The KV cache."""
+    kv_tokens: int | None = None
+    """Tokens that the KV cache holds."""
+    max_concurrent: int | None = None
+    """Requests of workspace.maxTokens that the KV cache holds at once; it holds more shorter ones."""
+    message: Annotated[str, Field(max_length=1024)] = ""
+    """The numbers in words."""
 
 
 class WorkspaceProfileStatus(KubeModel):
@@ -241,6 +334,14 @@ class WorkspaceProfileStatus(KubeModel):
     """Pools that use this profile, as namespace/name (the first 256)."""
     pool_count: int = 0
     """How many pools use this profile."""
+    slices: Annotated[
+        list[SliceFit],
+        Field(
+            max_length=16,
+            json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["profile"]},
+        ),
+    ] = []
+    """What the model has of each slice in spec.slice.profiles."""
     conditions: Annotated[
         list[Condition],
         Field(
@@ -248,7 +349,7 @@ class WorkspaceProfileStatus(KubeModel):
             json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
         ),
     ] = []
-    """Accepted says whether the cluster has slices of this kind."""
+    """Accepted says whether the cluster has slices of this kind, Fits whether the model has room on them."""
 
 
 class WorkspaceProfile(KubeModel):

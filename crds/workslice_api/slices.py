@@ -29,3 +29,11 @@ def is_slice_resource(resource: str) -> bool:
 def slice_name(resource: str) -> str:
     """Short name of a slice resource for messages: `1g.10gb`, `1g.10gb.me`, `whole`."""
     return WHOLE if resource == WHOLE_RESOURCE else resource.removeprefix(_MIG_RESOURCE)
+
+
+def slice_of_resource(resource: str) -> str | None:
+    """The slice that an extended resource of a node stands for, as a profile names it; None when it is none that a profile may name."""
+    name = slice_name(resource)
+    base, dot, attribute = name.partition("gb.")
+    profile = f"{base}gb+{attribute}" if dot else name
+    return profile if is_slice_resource(resource) and re.fullmatch(SLICE_PATTERN, profile) else None

@@ -1,7 +1,7 @@
 import pytest
 from pool_facts import make_pool, make_profile
 
-from workslice_api.profile import OWNED_FLAGS
+from workslice_api.profile import FLAGS_WITH_FIELD, OWNED_FLAGS
 from workslice_operator.render.engine_args import engine_args
 
 
@@ -42,6 +42,34 @@ def test_every_setting_is_spelled_out(flag: str, value: str) -> None:
     assert value_of(engine_args(make_pool(drain={"timeout": "1m30s"}), profile), flag) == value
 
 
+def test_types_of_weights_and_cache_are_told_only_where_the_profile_says_something_of_them() -> None:
+    plain = engine_args(make_pool(), make_profile())
+    assert not {"--dtype", "--quantization", "--kv-cache-dtype"} & set(plain)
+    model = {"source": "org/model", "dtype": "float16", "quantization": "fp8"}
+    args = engine_args(make_pool(), make_profile(model=model, engine={"kvCacheDtype": "fp8"}))
+    assert (value_of(args, "--dtype"), value_of(args, "--kv-cache-dtype")) == ("float16", "fp8")
+
+
+@pytest.mark.parametrize(
+    ("version", "method"), [("0.19.1", "fp8"), ("0.20.0", "fp8_per_tensor"), ("0.33.0", "fp8_per_tensor")]
+)
+def test_quantizing_while_loading_is_asked_for_by_the_name_that_the_version_has_for_it(
+    version: str, method: str
+) -> None:
+    profile = make_profile(model={"source": "org/model", "quantization": "fp8"}, engine={"version": version})
+    assert value_of(engine_args(make_pool(), profile), "--quantization") == method
+
+
+def test_of_a_checkpoint_that_is_quantized_the_engine_is_told_nothing_since_it_picks_the_faster_kernel_by_itself() -> (
+    None
+):
+    shape = dict.fromkeys(
+        ("parameters", "layers", "hiddenSize", "intermediateSize", "kvHeads", "headSize", "vocabulary"), 1
+    )
+    profile = make_profile(model={"source": "org/model", "shape": shape | {"quantization": "awq"}})
+    assert "--quantization" not in engine_args(make_pool(), profile)
+
+
 def test_aliases_never_reach_the_engine() -> None:
     args = engine_args(make_pool(aliases=["gpt-4"]), make_profile())
     assert "gpt-4" not in args
@@ -73,6 +101,13 @@ def test_every_flag_that_the_builder_sets_is_refused_in_extra_args() -> None:
     profile = make_profile(model={"source": "org/m", "revision": "x"}, memory={"kvCache": "1Gi"})
     flags = {one for one in engine_args(make_pool(), profile) if one.startswith("--")}
     assert flags <= set(OWNED_FLAGS)
+
+
+def test_a_flag_that_has_a_field_is_refused_in_extra_args_when_the_field_is_set() -> None:
+    model = {"source": "org/m", "dtype": "float16", "quantization": "fp8"}
+    profile = make_profile(model=model, engine={"kvCacheDtype": "fp8"})
+    flags = {one for one in engine_args(make_pool(), profile) if one.startswith("--")}
+    assert flags - set(OWNED_FLAGS) == set(FLAGS_WITH_FIELD)
 
 
 @pytest.mark.parametrize(

@@ -69,6 +69,7 @@ def test_a_pool_whose_replicas_all_answer_is_ready() -> None:
 def test_every_condition_that_is_not_rare_is_always_present() -> None:
     wanted = {str(one) for one in ConditionType} - {
         ConditionType.ACCEPTED,
+        ConditionType.FITS,
         ConditionType.OUTDATED,
         ConditionType.PAUSED,
     }
@@ -363,3 +364,35 @@ def test_any_state_of_the_world_has_one_plan_that_settles(
     second = planned(make_observed(after(first, scaling=scaling), **facts))
     assert second.status.conditions == first.status.conditions
     assert second.events == ()
+
+
+LLAMA = {
+    "parameters": 8_030_261_248,
+    "layers": 32,
+    "hiddenSize": 4096,
+    "intermediateSize": 14336,
+    "kvHeads": 8,
+    "headSize": 128,
+    "vocabulary": 128_256,
+}
+
+
+def test_a_pool_whose_model_has_no_room_deploys_nothing_and_says_what_would_do() -> None:
+    profile = make_profile(model={"source": "/models/llama", "shape": LLAMA})
+    result = planned(make_observed(profile=profile, inventory=make_inventory(small=(1, 0), large=(1, 0))))
+    assert result.apply == ()
+    found = find_condition(result.status.conditions, ConditionType.PROFILE_READY)
+    assert found is not None
+    assert (found.status, found.reason) == ("False", Reason.PROFILE_DOES_NOT_FIT)
+    assert "weights 15.0 GiB" in found.message
+    assert found.message.endswith("use a 1g.20gb slice (19.6 GiB)")
+
+
+def test_engines_of_a_profile_that_no_longer_fits_stay_untouched() -> None:
+    profile = make_profile(model={"source": "/models/llama", "shape": LLAMA})
+    observed = make_observed(
+        profile=profile, inventory=make_inventory(small=(1, 1)), deployment=make_deployment(1), pods=(ready_pod("a"),)
+    )
+    result = planned(observed)
+    assert (result.apply, result.mark) == ((), ())
+    assert (result.status.desired_replicas, result.status.ready_replicas) == (1, 1)

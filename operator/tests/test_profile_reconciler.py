@@ -11,6 +11,8 @@ from workslice_operator.kube_api import PROFILES
 from workslice_operator.load_observed import shared_inventory
 from workslice_operator.metrics import Metrics
 from workslice_operator.profile_reconciler import ProfileReconciler
+from workslice_operator.shared_read import SharedRead
+from workslice_operator.slice_inventory import SliceInventory, slice_inventory
 
 KEY = profile_key("small")
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -24,10 +26,12 @@ NODE: dict[str, Any] = {
 }
 
 
-def reconciler(kube: FakeKube, woken: list[Key]) -> ProfileReconciler:
+def reconciler(
+    kube: FakeKube, woken: list[Key], inventory: SharedRead[SliceInventory | None] | None = None
+) -> ProfileReconciler:
     return ProfileReconciler(
         kube,
-        shared_inventory(kube),
+        inventory or shared_inventory(kube),
         EventWriter(kube, "test", lambda: NOW),
         Metrics(),
         woken.append,
@@ -88,3 +92,26 @@ async def test_a_paused_profile_is_written_once_more_and_wakes_its_pools_both_ti
         assert kube.objects["Event", "default", kube.writes[1][2]]["reason"] == reason
         types = [one["type"] for one in kube.objects["WorkspaceProfile", "", "small"]["status"]["conditions"]]
         assert ("Paused" in types) == (value is not None)
+
+
+async def test_a_verdict_that_changes_with_the_nodes_wakes_the_pools_and_is_looked_for() -> None:
+    profile = raw_profile()
+    numbers = ("parameters", "layers", "hiddenSize", "intermediateSize", "kvHeads", "headSize", "vocabulary")
+    profile["spec"]["model"]["shape"] = dict.fromkeys(numbers, 1) | {"parameters": 8 * 10**9}
+    kube, woken, nodes = FakeKube(profile, raw_pool()), list[Key](), [labelled("9984")]
+
+    async def read() -> SliceInventory | None:
+        return slice_inventory(nodes, [])
+
+    profiles = reconciler(kube, woken, SharedRead(read, 0.0))
+    assert await profiles.reconcile(KEY) is not None
+    conditions = kube.objects["WorkspaceProfile", "", "small"]["status"]["conditions"]
+    assert {one["type"]: one["status"] for one in conditions}["Fits"] == "False"
+    nodes[:] = [labelled("40320")]
+    assert await profiles.reconcile(KEY) is None
+    assert woken == [pool_key("shop", "chat")] * 2
+
+
+def labelled(mebibytes: str) -> dict[str, Any]:
+    labels = {"nvidia.com/gpu.product": "A", "nvidia.com/mig-1g.10gb.memory": mebibytes}
+    return NODE | {"metadata": {"name": "n", "labels": labels}}

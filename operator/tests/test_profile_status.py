@@ -1,22 +1,29 @@
 from pool_facts import NOW, make_inventory, make_pool, make_profile
 
+from workslice_api.base import Condition
 from workslice_api.names import Reason
+from workslice_api.profile import WorkspaceProfileStatus
 from workslice_operator.profile_status import profile_status
 
 
+def accepted(status: WorkspaceProfileStatus) -> Condition:
+    (condition,) = [one for one in status.conditions if one.type == "Accepted"]
+    return condition
+
+
 def test_a_profile_whose_slices_exist_is_accepted_even_when_all_are_taken() -> None:
-    (condition,) = profile_status(make_profile(), [], make_inventory(small=(1, 1)), NOW).conditions
-    assert (condition.type, condition.status, condition.reason) == ("Accepted", "True", Reason.VALID)
+    condition = accepted(profile_status(make_profile(), [], make_inventory(small=(1, 1)), NOW))
+    assert (condition.status, condition.reason) == ("True", Reason.VALID)
 
 
 def test_a_profile_whose_slices_no_node_has_says_which_there_are() -> None:
-    (condition,) = profile_status(make_profile(), [], make_inventory(large=(1, 0)), NOW).conditions
+    condition = accepted(profile_status(make_profile(), [], make_inventory(large=(1, 0)), NOW))
     assert (condition.status, condition.reason) == ("False", Reason.SLICE_NOT_IN_CLUSTER)
     assert "no node has 1g.10gb slices (in the cluster: 3g.40gb)" in condition.message
 
 
 def test_unreadable_nodes_are_no_verdict() -> None:
-    (condition,) = profile_status(make_profile(), [], None, NOW).conditions
+    condition = accepted(profile_status(make_profile(), [], None, NOW))
     assert condition.status == "Unknown"
 
 
@@ -29,3 +36,11 @@ def test_the_pools_that_use_a_profile_are_listed_and_counted() -> None:
 def test_a_list_of_very_many_pools_is_cut_but_the_count_is_not() -> None:
     status = profile_status(make_profile(), [make_pool(f"p{number}") for number in range(300)], None, NOW)
     assert (len(status.pools), status.pool_count) == (256, 300)
+
+
+def test_a_profile_without_a_shape_is_as_before_and_says_how_to_know_more() -> None:
+    status = profile_status(make_profile(), [], make_inventory(small=(1, 0)), NOW)
+    (fits,) = [one for one in status.conditions if one.type == "Fits"]
+    assert (fits.status, fits.reason) == ("Unknown", Reason.SHAPE_UNKNOWN)
+    assert "copy the numbers of the model's config.json into model.shape" in fits.message
+    assert [(one.profile, one.fits) for one in status.slices] == [("1g.10gb", None)]

@@ -1,4 +1,4 @@
-"""Which flags the vLLM version in the engine image knows."""
+"""Which flags the vLLM version in the engine image knows, and what it calls their values."""
 
 import re
 from typing import Final
@@ -9,6 +9,9 @@ _SINCE: Final[dict[str, tuple[int, int, int]]] = {
     "--kv-cache-memory-bytes": (0, 10, 2),
     "--shutdown-timeout": (0, 18, 0),
 }
+
+_OWN_NAMES_FOR_LOADING: Final = (0, 20, 0)
+"""Since then quantizing while loading has names of its own, and `fp8` means checkpoints that are quantized: others are refused."""
 
 
 def parse_version(text: str) -> tuple[int, int, int]:
@@ -26,3 +29,8 @@ def parse_version(text: str) -> tuple[int, int, int]:
 def knows_flag(version: str, flag: str) -> bool:
     """Whether that vLLM accepts the flag; flags that every supported version knows are not listed here."""
     return parse_version(version) >= _SINCE.get(flag, (0, 0, 0))
+
+
+def quantization_method(version: str, wanted: str) -> str:
+    """The value of --quantization that quantizes a plain checkpoint to `wanted` while that vLLM loads it."""
+    return f"{wanted}_per_tensor" if parse_version(version) >= _OWN_NAMES_FOR_LOADING else wanted

@@ -60,23 +60,21 @@ class ProfileReconciler:
         """Bring the profile's status up to date and queue its pools when the profile changed; raises KubeError."""
         raw = await self._kube.get(PROFILES, "", key.name)
         pools = [one for one in await self._pools.get(fresh=True) if one.spec.profile_ref.name == key.name]
-        version = _version(raw) if raw else None
-        if version != self._seen.get(key):
-            for pool in pools:
-                self._wake(pool_key(pool.metadata.namespace, pool.metadata.name))
         if raw is None:
-            self._seen.pop(key, None)
+            if self._seen.pop(key, None) is not None:
+                self._wake_pools(pools)
             self._metrics.show_faults("profile_fault", (), key.name)
             return None
-        assert version is not None
-        self._seen[key] = version
+        version = _version(raw)
         try:
             profile = WorkspaceProfile.model_validate(raw)
         except ValidationError as error:
             log.error("profile cannot be read: %s", validation_sentence(error), extra={"key": str(key)})
+            self._see(key, version, pools)
             return None
         pause = pause_of_profile(profile)
         if pause is not None:
+            self._see(key, version, pools)
             await self._hold(profile, pause)
             return None
         if says_paused(profile.status.conditions):
@@ -84,11 +82,23 @@ class ProfileReconciler:
             await self._events.write(PROFILE_KIND, profile.metadata, note)
         status = profile_status(profile, pools, await self._inventory.get(), self._clock())
         self._metrics.show_faults("profile_fault", faults(status.conditions), key.name)
+        verdicts = [find_condition(status.conditions, one) for one in (ConditionType.ACCEPTED, ConditionType.FITS)]
+        accepted, fits = (one.status if one else "Unknown" for one in verdicts)
+        self._see(key, (*version, fits), pools)
         if status != profile.status:
             await self._write(profile, status.to_wire())
-        # No event tells of nodes, so a profile that lacks its slices looks for them again.
-        accepted = find_condition(status.conditions, ConditionType.ACCEPTED)
-        return None if accepted and accepted.status == "True" else LOOK_AGAIN_SECONDS
+        # No event tells of nodes, so a profile that lacks its slices, or whose model needs larger ones, looks for them again.
+        return None if accepted == "True" and fits != "False" else LOOK_AGAIN_SECONDS
+
+    def _see(self, key: Key, version: tuple[Any, ...], pools: list[WorkspacePool]) -> None:
+        """Remember what was seen, and queue the pools if it is new to them."""
+        if version != self._seen.get(key):
+            self._wake_pools(pools)
+        self._seen[key] = version
+
+    def _wake_pools(self, pools: list[WorkspacePool]) -> None:
+        for pool in pools:
+            self._wake(pool_key(pool.metadata.namespace, pool.metadata.name))
 
     async def _hold(self, profile: WorkspaceProfile, pause: Finding) -> None:
         """Say once that nothing is written any more."""

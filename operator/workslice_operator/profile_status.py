@@ -1,4 +1,4 @@
-"""The status of a WorkspaceProfile: whether the cluster has its slices, and which pools use it. Pure."""
+"""The status of a WorkspaceProfile: whether the cluster has its slices, whether its model fits them, and which pools use it. Pure."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -11,6 +11,7 @@ from workslice_api.profile import WorkspaceProfile, WorkspaceProfileStatus
 from workslice_api.slices import slice_name, slice_resource
 from workslice_operator.finding import Finding
 from workslice_operator.pool_conditions import rfc3339
+from workslice_operator.profile_fit import profile_fit
 from workslice_operator.slice_inventory import SliceInventory
 
 _MAX_POOLS: Final = 256
@@ -21,14 +22,18 @@ def profile_status(
 ) -> WorkspaceProfileStatus:
     """The status as of `now`; `pools` may be all pools of the cluster."""
     users = sorted(pool.key for pool in pools if pool.spec.profile_ref.name == profile.metadata.name)
-    finding = _accepted(profile, inventory)
-    generation = profile.metadata.generation
-    fresh = condition(ConditionType.ACCEPTED, finding.status, finding.reason, finding.message, generation, rfc3339(now))
+    fit = profile_fit(profile, inventory)
+    findings = {ConditionType.ACCEPTED: _accepted(profile, inventory), ConditionType.FITS: fit.finding}
+    generation, stamp = profile.metadata.generation, rfc3339(now)
+    fresh = [
+        condition(type_, one.status, one.reason, one.message, generation, stamp) for type_, one in findings.items()
+    ]
     return WorkspaceProfileStatus(
         observed_generation=generation,
         pools=users[:_MAX_POOLS],
         pool_count=len(users),
-        conditions=merge_conditions(profile.status.conditions, [fresh]),
+        slices=list(fit.rows),
+        conditions=merge_conditions(profile.status.conditions, fresh),
     )
 
 

@@ -72,6 +72,8 @@ class EngineSettings:
     dtype: Dtype = "bfloat16"
     quantization: Quantization = "none"
     kv_cache_dtype: KvCacheDtype = "auto"
+    cuda_graphs: bool = True
+    """False: --enforce-eager."""
 
 
 @dataclass(frozen=True)
@@ -158,7 +160,7 @@ def overhead_bytes(shape: ModelShape, settings: EngineSettings) -> int:
         settings.max_concurrent * shape.vocabulary * logit
         + settings.batched_tokens * width * _HIDDEN_STATES * shape.hidden_size
     )
-    graphs = _CUDA_GRAPHS if version >= _CUDA_GRAPHS_COUNTED_SINCE else 0.0
+    graphs = _CUDA_GRAPHS if settings.cuda_graphs and version >= _CUDA_GRAPHS_COUNTED_SINCE else 0.0
     return int(_NON_TORCH + max(forward, sampling) + graphs)
 
 

@@ -1,14 +1,17 @@
 """What slices the cluster has and which are taken, from nodes and pods."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from workslice_api.quantity import quantity_value
-from workslice_api.slices import is_slice_resource
+from workslice_api.slices import is_slice_resource, slice_of_resource, slice_resource
+from workslice_operator.gpu_products import usable_memory
 
 PRODUCT_LABEL: Final = "nvidia.com/gpu.product"
+_MEMORY_LABEL: Final = re.compile(r"nvidia\.com/(gpu|mig-.+)\.memory")
 _FINISHED: Final = ("Succeeded", "Failed")
 
 
@@ -30,6 +33,12 @@ class NodeSlices:
     """Slices by resource that the device plugin reports as failed: the node has them and gives them to nobody."""
     ready: bool = True
     """Its kubelet is in touch with the cluster."""
+    memory_labels: Mapping[str, str] = field(default_factory=dict)
+    """What GPU feature discovery says of its slices' memory."""
+
+    def has(self, resource: str) -> bool:
+        """Whether there is such a slice here, free or not, healthy or not."""
+        return bool(self.allocatable.get(resource, 0) or self.unhealthy.get(resource, 0))
 
     def free(self, resource: str) -> int:
         """Slices that a pod could get here."""
@@ -56,9 +65,17 @@ class SliceInventory:
 
     def exists(self, resource: str, products: Iterable[str] = ()) -> bool:
         """Whether any node has such a slice, free or not, healthy or not."""
-        return any(
-            node.allocatable.get(resource, 0) or node.unhealthy.get(resource, 0) for node in self._matching(products)
-        )
+        return any(node.has(resource) for node in self._matching(products))
+
+    def usable_memory(self, profile: str, products: Iterable[str] = ()) -> Mapping[str, int]:
+        """Bytes that an engine sees on such a slice, by GPU product: the least of its nodes; products that do not tell are left out."""
+        found: dict[str, int] = {}
+        resource = slice_resource(profile)
+        for node in self._matching(products):
+            memory = usable_memory(profile, node.product, node.memory_labels) if node.has(resource) else None
+            if memory is not None:
+                found[node.product] = min(memory, found.get(node.product, memory))
+        return found
 
     def unhealthy(self, resource: str, products: Iterable[str] = ()) -> Mapping[str, int]:
         """Failed slices by node."""
@@ -76,6 +93,11 @@ class SliceInventory:
     def resources(self) -> tuple[str, ...]:
         """Every kind of slice that some node has."""
         return tuple(sorted({name for node in self.nodes for name in node.allocatable}))
+
+    def slices(self) -> tuple[str, ...]:
+        """Every kind of slice that some node has, by the name that a profile gives it."""
+        named = map(slice_of_resource, self.resources())
+        return tuple(one for one in named if one is not None)
 
     def _matching(self, products: Iterable[str]) -> tuple[NodeSlices, ...]:
         wanted = frozenset(products)
@@ -124,15 +146,17 @@ def _node_slices(node: Mapping[str, Any], used: Counter[str]) -> NodeSlices:
     counts = _slices(status.get("allocatable"))
     failed = {name: count - counts.get(name, 0) for name, count in _slices(status.get("capacity")).items()}
     cordoned = bool(node.get("spec", {}).get("unschedulable", False))
+    labels = node["metadata"].get("labels") or {}
     return NodeSlices(
         node=node["metadata"]["name"],
-        product=(node["metadata"].get("labels") or {}).get(PRODUCT_LABEL, ""),
+        product=labels.get(PRODUCT_LABEL, ""),
         usable=ready and not cordoned,
         cordoned=cordoned,
         ready=ready,
         allocatable={name: count for name, count in sorted(counts.items()) if count},
         used=dict(sorted(used.items())),
         unhealthy={name: count for name, count in sorted(failed.items()) if count > 0},
+        memory_labels={name: label for name, label in sorted(labels.items()) if _MEMORY_LABEL.fullmatch(name)},
     )
 
 

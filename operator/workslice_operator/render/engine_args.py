@@ -8,7 +8,7 @@ from workslice_api.names import ENGINE_PORT
 from workslice_api.pool import WorkspacePool
 from workslice_api.profile import WorkspaceProfile
 from workslice_api.quantity import quantity_bytes
-from workslice_operator.engine_version import knows_flag
+from workslice_operator.engine_version import knows_flag, quantization_method
 from workslice_operator.model_source import locate_model
 from workslice_operator.render.termination import termination
 
@@ -36,5 +36,11 @@ def engine_args(pool: WorkspacePool, profile: WorkspaceProfile) -> list[str]:
         flags.append(("--kv-cache-memory-bytes", str(quantity_bytes(spec.memory.kv_cache))))
     if spec.model.revision is not None:
         flags.append(("--revision", spec.model.revision))
+    if spec.model.dtype is not None:
+        flags.append(("--dtype", spec.model.dtype))
+    if spec.model.quantization is not None:
+        flags.append(("--quantization", quantization_method(spec.engine.version, spec.model.quantization)))
+    if spec.engine.kv_cache_dtype != "auto":
+        flags.append(("--kv-cache-dtype", spec.engine.kv_cache_dtype))
     known = [part for flag, value in flags if knows_flag(spec.engine.version, flag) for part in (flag, value)]
     return [locate_model(spec.model.source).argument, *known, *spec.engine.extra_args]
