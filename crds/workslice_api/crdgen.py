@@ -45,6 +45,7 @@ PROFILE_COLUMNS: Final[list[Schema]] = [
     _condition_status("Fits", "Fits"),
     _AGE,
     _condition_column("Message", "Accepted", "message"),
+    {"name": "Chosen", "type": "string", "jsonPath": ".status.slice", "priority": 1},
     _condition_column("Fit", "Fits", "message"),
 ]
 

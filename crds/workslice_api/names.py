@@ -91,6 +91,7 @@ class Reason(StrEnum):
     SLICES_UNKNOWN = "SlicesUnknown"
     NO_FREE_SLICE = "NoFreeSlice"
     UNSCHEDULABLE = "Unschedulable"
+    SLICE_CHOSEN = "SliceChosen"
     # EnginesReady
     ALL_READY = "AllReady"
     SCALED_TO_ZERO = "ScaledToZero"

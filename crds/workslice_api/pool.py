@@ -201,6 +201,8 @@ class SliceStatus(KubeModel):
 
     profile: Annotated[str, Field(max_length=64)] = ""
     """The slice that replicas ask for."""
+    message: Annotated[str, Field(max_length=1024)] = ""
+    """Why it is this one, where the profile names several."""
     wanted: int = 0
     """Slices that the pool wants."""
     granted: int = 0

@@ -135,9 +135,23 @@ class SliceSpec(KubeModel):
                 ),
             ]
         ],
-        Field(min_length=1, max_length=1, json_schema_extra={"x-kubernetes-list-type": "atomic"}),
+        Field(
+            min_length=1,
+            max_length=8,
+            json_schema_extra={
+                "x-kubernetes-list-type": "atomic",
+                "x-kubernetes-validations": [
+                    {
+                        "rule": "self.all(a, self.exists_one(b, b == a))",
+                        "message": "slice.profiles names a slice twice: it is an order of preference, so name each once",
+                    }
+                ],
+            },
+        ),
     ]
-    """The MIG profile (1g.10gb, 2g.20gb, 1g.10gb+me ...) or `whole` for an undivided GPU. Rolls: replaces the engine pods."""
+    """MIG profiles (1g.10gb, 2g.20gb, 1g.10gb+me ...) or `whole` for an undivided GPU, in order of preference: a pool takes the first that
+    has room for the model and that the cluster has, for all its replicas, and keeps it until its pods are replaced for another reason.
+    Rolls: replaces the engine pods."""
     products: Annotated[
         list[Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$")]],
         Field(max_length=16, json_schema_extra={"x-kubernetes-list-type": "set"}),
@@ -148,9 +162,9 @@ class SliceSpec(KubeModel):
 class MemorySpec(KubeModel):
     """Memory limits of one replica."""
 
-    host: Quantity = "8Gi"
-    """Host memory of the engine pod: request and limit, so that a replica can never take a neighbour's. Rolls: replaces the
-    engine pods."""
+    host: Quantity | None = None
+    """Host memory of the engine pod: request and limit, so that a replica can never take a neighbour's. Unset, it follows from the slice:
+    8Gi for 1g, 12Gi for 2g, 16Gi for 3g and 4g, 32Gi for more. Rolls: replaces the engine pods."""
     kv_cache: Quantity | None = None
     """Exact size of the KV cache on the slice; unset lets the engine profile it within gpuUtilization. Rolls: replaces the engine
     pods."""
@@ -172,8 +186,9 @@ class MemorySpec(KubeModel):
 class CpuSpec(KubeModel):
     """CPU of one replica."""
 
-    request: Quantity = "1"
-    """CPU request of the engine pod. Rolls: replaces the engine pods."""
+    request: Quantity | None = None
+    """CPU request of the engine pod. Unset, it follows from the slice: 2 for 1g and 2g, 4 for 3g and 4g, 8 for more, never above the
+    limit. Rolls: replaces the engine pods."""
     limit: Quantity | None = None
     """CPU limit; unset (recommended) lets an engine use idle cores, since throttling shows as latency. Rolls: replaces the engine
     pods."""
@@ -342,6 +357,8 @@ class WorkspaceProfileStatus(KubeModel):
         ),
     ] = []
     """What the model has of each slice in spec.slice.profiles."""
+    slice: Annotated[str, Field(max_length=64)] = ""
+    """The slice that a new pool would take: the first that has room for the model, as far as is known, and that the cluster has."""
     conditions: Annotated[
         list[Condition],
         Field(

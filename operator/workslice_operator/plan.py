@@ -20,13 +20,14 @@ from workslice_operator.installation import Installation
 from workslice_operator.next_look import next_look
 from workslice_operator.observed import Observed
 from workslice_operator.pause import pause_of_pool, says_paused, with_pause
-from workslice_operator.pool_events import EventNote, pool_events
+from workslice_operator.pool_events import EventNote, pool_events, slice_event
 from workslice_operator.render.deployment import deployment
 from workslice_operator.render.disruption_budget import disruption_budget
 from workslice_operator.render.identity import selector_text
 from workslice_operator.render.network_policy import network_policy
 from workslice_operator.render.service import service
 from workslice_operator.scaling import Decision, count_replicas, decide
+from workslice_operator.slice_choice import with_chosen_slice
 from workslice_operator.slice_conditions import slices_granted
 from workslice_operator.template_choice import TemplateChoice, choose_template, outdated, taken_back
 from workslice_operator.unused_replicas import unused_replicas
@@ -60,20 +61,25 @@ def plan(observed: Observed, installation: Installation, now: datetime) -> Plan:
     startup_timeout = _startup_timeout(observed.profile)
     profile = pool_conditions.profile_ready(observed)
     decision = _decision(observed, profile, startup_timeout, now)
+    observed, why = with_chosen_slice(observed, max(1, decision.desired))
     moving = replacements(observed, decision.desired)
     engines = engines_ready(observed, decision.desired, startup_timeout, now)
     choice = choose_template(observed, observed.profile, engines) if profile.status and observed.profile else None
     drain = plan_drain(observed, decision.desired + moving, choice.record.hash if choice else "", now)
     manifests = _manifests(observed, choice, installation, drain.replicas)
     findings = _findings(observed, profile, engines, decision, drain, moving, manifests, choice)
-    status = _status(observed, decision, drain, findings, now)
+    status = _status(observed, decision, drain, findings, why, now)
     notes = pool_events(observed.pool.status, status.conditions, decision, unused_replicas(observed.pool.spec))
     waits = (RESYNC_SECONDS, next_look(observed, decision, startup_timeout, now), drain_report.next_look(drain))
     return Plan(
         mark=drain.costs,
         apply=manifests,
         status=status,
-        events=(*notes, *drain_report.events(observed, decision, drain)),
+        events=(
+            *notes,
+            *slice_event(observed.pool.status.slices, status.slices),
+            *drain_report.events(observed, decision, drain),
+        ),
         requeue_after=min(waits),
     )
 
@@ -182,6 +188,7 @@ def _status(
     decision: Decision,
     drain: DrainPlan,
     findings: Mapping[ConditionType, Finding],
+    why: str,
     now: datetime,
 ) -> WorkspacePoolStatus:
     pool = observed.pool
@@ -197,7 +204,7 @@ def _status(
         models=[] if observed.conflict else list(pool.served_names),
         draining=_draining(observed, drain),
         drain_marks=list(drain.marks),
-        slices=_slices(observed, decision.desired, sum(pod.scheduled for pod in live), pool),
+        slices=_slices(observed, decision.desired, sum(pod.scheduled for pod in live), pool, why),
         scaling=decision.memory,
         conditions=pool_conditions.as_conditions(findings, pool.status.conditions, generation, now),
     )
@@ -209,9 +216,9 @@ def _draining(observed: Observed, drain: DrainPlan) -> list[str]:
     return [*asked, *sorted(pod.uid for pod in observed.pods if pod.deleting)][:_MAX_DRAINING]
 
 
-def _slices(observed: Observed, wanted: int, granted: int, pool: WorkspacePool) -> SliceStatus:
+def _slices(observed: Observed, wanted: int, granted: int, pool: WorkspacePool, why: str) -> SliceStatus:
     if observed.profile is None:
-        return SliceStatus(profile=pool.status.slices.profile, wanted=wanted, granted=granted)
+        return pool.status.slices.model_copy(update={"wanted": wanted, "granted": granted, "free": None})
     spec = observed.profile.spec.slice
     free = observed.inventory.free(slice_resource(spec.profiles[0]), spec.products) if observed.inventory else None
-    return SliceStatus(profile=spec.profiles[0], wanted=wanted, granted=granted, free=free)
+    return SliceStatus(profile=spec.profiles[0], message=why, wanted=wanted, granted=granted, free=free)

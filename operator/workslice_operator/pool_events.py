@@ -7,7 +7,7 @@ from typing import Final, Literal
 from workslice_api.base import Condition
 from workslice_api.conditions import find_condition
 from workslice_api.names import ConditionType, Reason
-from workslice_api.pool import WorkspacePoolStatus
+from workslice_api.pool import SliceStatus, WorkspacePoolStatus
 from workslice_operator.faults import NO_FAULT, WARNED
 from workslice_operator.scaling import Decision
 
@@ -34,6 +34,13 @@ def pool_events(
         *_became_ready(previous, conditions),
         *_resumed(previous),
     )
+
+
+def slice_event(previous: SliceStatus, now: SliceStatus) -> tuple[EventNote, ...]:
+    """The Event of a choice between several slices."""
+    if not now.message or now.profile == previous.profile:
+        return ()
+    return (EventNote("Normal", Reason.SLICE_CHOSEN, f"replicas take {now.profile} slices: {now.message}"),)
 
 
 def _unused(previous: WorkspacePoolStatus, unused: str) -> Iterator[EventNote]:

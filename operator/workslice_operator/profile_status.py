@@ -6,12 +6,13 @@ from typing import Final
 
 from workslice_api.conditions import condition, merge_conditions
 from workslice_api.names import ConditionType, Reason
-from workslice_api.pool import WorkspacePool
+from workslice_api.pool import SliceStatus, WorkspacePool
 from workslice_api.profile import WorkspaceProfile, WorkspaceProfileStatus
 from workslice_api.slices import slice_name, slice_resource
 from workslice_operator.finding import Finding
 from workslice_operator.pool_conditions import rfc3339
 from workslice_operator.profile_fit import profile_fit
+from workslice_operator.slice_choice import choose_slice
 from workslice_operator.slice_inventory import SliceInventory
 
 _MAX_POOLS: Final = 256
@@ -33,17 +34,22 @@ def profile_status(
         pools=users[:_MAX_POOLS],
         pool_count=len(users),
         slices=list(fit.rows),
+        slice=choose_slice(profile, fit.rows, inventory, 1, SliceStatus()).slice
+        if fit.finding.status is not False
+        else "",
         conditions=merge_conditions(profile.status.conditions, fresh),
     )
 
 
 def _accepted(profile: WorkspaceProfile, inventory: SliceInventory | None) -> Finding:
-    wanted, products = profile.spec.slice.profiles[0], profile.spec.slice.products
+    names, products = profile.spec.slice.profiles, profile.spec.slice.products
+    wanted = " or ".join(names)
     where = f" on {' or '.join(products)}" if products else ""
     if inventory is None:
         return Finding(None, Reason.SLICES_UNKNOWN, "the nodes could not be read; the operator tries again")
-    if inventory.exists(slice_resource(wanted), products):
-        return Finding(True, Reason.VALID, f"the cluster has {wanted} slices{where}")
+    there = [one for one in names if inventory.exists(slice_resource(one), products)]
+    if there:
+        return Finding(True, Reason.VALID, f"the cluster has {' and '.join(there)} slices{where}")
     kinds = ", ".join(slice_name(one) for one in inventory.resources()) or "none"
     message = (
         f"no node has {wanted} slices{where} (in the cluster: {kinds}): change slice of the profile, repartition a GPU, or add a "

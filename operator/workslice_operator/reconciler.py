@@ -39,6 +39,7 @@ from workslice_operator.pause import says_paused
 from workslice_operator.plan import plan, plan_after_failed_apply
 from workslice_operator.readable import validation_sentence
 from workslice_operator.shared_read import SharedRead
+from workslice_operator.slice_choice import with_chosen_slice
 from workslice_operator.slice_conditions import free_although_refused
 from workslice_operator.slice_inventory import SliceInventory
 from workslice_operator.status_urgency import Urgency, urgency
@@ -186,7 +187,8 @@ class PoolReconciler:
         return min(wait for wait in waits if wait > 0)
 
     def _disagrees_since(self, observed: Observed, known: _Remembered | None) -> float | None:
-        if not free_although_refused(observed):
+        chosen, _ = with_chosen_slice(observed, max(1, observed.pool.status.desired_replicas))
+        if not free_although_refused(chosen):
             return None
         before = known.disagrees_since if known else None
         return self._monotonic() if before is None else before

@@ -54,7 +54,7 @@ def pool_spec(pool: WorkspacePool, profile: WorkspaceProfileSpec | None) -> Pool
         desired_replicas=0 if _in_vain(pool) else pool.status.desired_replicas,
         created=created.timestamp() if created is not None else 0.0,
         level=_level(spec.request_class.slo),
-        first_pace=_first_pace(profile),
+        first_pace=_first_pace(profile, pool.status.slices.profile),
         times=_times(spec.request_class),
         degrade_tokens=spec.degrade.max_tokens if spec.degrade is not None else None,
         fallback_model=(spec.degrade.fallback_model or "") if spec.degrade is not None else "",
@@ -81,11 +81,11 @@ def _times(request_class: RequestClass) -> ClassTimes:
     return ClassTimes(*(None if text is None else max(1.0, duration_seconds(text)) for text in given))
 
 
-def _first_pace(profile: WorkspaceProfileSpec | None) -> EnginePace:
-    """What is to be expected of a replica of a profile before one has answered."""
+def _first_pace(profile: WorkspaceProfileSpec | None, slice_: str) -> EnginePace:
+    """What is to be expected of a replica of a profile, on a slice (empty: the profile's first), before one has answered."""
     engine = profile.engine if profile is not None else EngineSpec()
     share = 1.0
-    if profile is not None and (part := _COMPUTE_SHARE.match(profile.slice.profiles[0])):
+    if profile is not None and (part := _COMPUTE_SHARE.match(slice_ or profile.slice.profiles[0])):
         share = int(part[1]) / _GPU_SEVENTHS
     chunk = min(engine.long_prefill_token_threshold or engine.batched_tokens, engine.batched_tokens)
     return EnginePace(_WHOLE_GPU * share, chunk, engine.batched_tokens // chunk)

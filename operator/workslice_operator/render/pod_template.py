@@ -9,9 +9,9 @@ from workslice_api import names
 from workslice_api.pool import WorkspacePool
 from workslice_api.profile import WorkspaceProfile
 from workslice_api.quantity import duration_seconds
-from workslice_api.slices import slice_resource
 from workslice_operator.model_source import MOUNT_PATH, locate_model
 from workslice_operator.render.engine_args import engine_args
+from workslice_operator.render.engine_resources import engine_resources
 from workslice_operator.render.identity import engine_selector
 from workslice_operator.render.placement import merged_affinity
 from workslice_operator.render.probes import engine_probes
@@ -71,7 +71,7 @@ def _engine(pool: WorkspacePool, profile: WorkspaceProfile, pre_stop: int) -> di
         "args": engine_args(pool, profile),
         "env": _environment(pool, profile),
         "ports": [{"name": names.ENGINE_PORT_NAME, "containerPort": names.ENGINE_PORT, "protocol": "TCP"}],
-        "resources": _resources(profile),
+        "resources": engine_resources(profile),
         **engine_probes(duration_seconds(profile.spec.engine.startup_timeout)),
         "lifecycle": {"preStop": {"sleep": {"seconds": pre_stop}}},
         # The end of vLLM's log is where it says what is wrong; the pool's conditions quote it.
@@ -103,14 +103,6 @@ def _environment(pool: WorkspacePool, profile: WorkspaceProfile) -> list[dict[st
         ours["HF_TOKEN"] = {"valueFrom": {"secretKeyRef": secret.to_wire()}}
     theirs = {one.name: {"value": one.value} for one in profile.spec.engine.env}
     return [{"name": name, **source} for name, source in {**ours, **theirs}.items()]
-
-
-def _resources(profile: WorkspaceProfile) -> dict[str, Any]:
-    host, cpu = profile.spec.memory.host, profile.spec.cpu
-    limits = {"memory": host, slice_resource(profile.spec.slice.profiles[0]): "1"}
-    if cpu.limit is not None:
-        limits["cpu"] = cpu.limit
-    return {"requests": {"cpu": cpu.request, "memory": host}, "limits": limits}
 
 
 def _volumes(pool: WorkspacePool, profile: WorkspaceProfile) -> list[dict[str, Any]]:
