@@ -11,6 +11,9 @@ def profile(**spec: Any) -> dict[str, Any]:
     return raw | {"spec": raw["spec"] | spec}
 
 
+MODEL = {"source": "/models/tiny"}
+NUMBERS = ("parameters", "layers", "hiddenSize", "intermediateSize", "kvHeads", "headSize", "vocabulary")
+SHAPE: dict[str, Any] = dict.fromkeys(NUMBERS, 1)
 SCALED = {"mode": "QueueDepth", "minReplicas": 3, "maxReplicas": 2}
 FAULTS: list[tuple[dict[str, Any], str]] = [
     (raw_pool(scaling={"mode": "QueueDepth"}), "spec.scaling: scaling.maxReplicas is required in mode QueueDepth"),
@@ -34,6 +37,24 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
     (profile(memory={"host": "8GB"}), "spec.memory.host: 8GB is no Kubernetes quantity"),
     (profile(memory={"gpuUtilization": 1.0}), "spec.memory.gpuUtilization: gpuUtilization must lie between"),
     (profile(slice={"profiles": ["huge"]}), "spec.slice.profiles[0]: must be a MIG profile"),
+    (profile(slice={"profiles": ["1g.10gb", "1g.10gb"]}), "spec.slice.profiles: slice.profiles names a slice twice"),
+    (
+        profile(model=MODEL | {"quantization": "fp8", "shape": SHAPE | {"quantization": "awq"}}),
+        "spec.model: model.quantization quantizes weights that are not",
+    ),
+    (
+        profile(model=MODEL | {"dtype": "float16"}, engine={"extraArgs": ["--dtype", "half"]}),
+        "model.dtype is set and engine.extraArgs holds --dtype too",
+    ),
+    (
+        profile(model=MODEL | {"quantization": "fp8"}, engine={"extraArgs": ["--quant=awq"]}),
+        "model.quantization is set and engine.extraArgs holds --quantization too",
+    ),
+    (
+        profile(engine={"kvCacheDtype": "fp8", "extraArgs": ["--kv_cache_dtype=fp8_e5m2"]}),
+        "engine.kvCacheDtype is set and engine.extraArgs holds --kv-cache-dtype too",
+    ),
+    (profile(engine={"extraArgs": ["-tp=2"]}), "spec.engine.extraArgs: extraArgs holds a flag that Workslice"),
     (profile(model={"source": "?"}), "spec.model.source: model.source must be a hub id"),
     (profile() | {"apiVersion": "workslice.dev/v1"}, "apiVersion: must be workslice.dev/v1alpha1"),
 ]
@@ -49,6 +70,8 @@ def test_a_fault_is_named_with_its_field_in_the_words_of_the_crd(raw: dict[str, 
     [
         raw_pool(template={"volumes": [{"name": "x", "emptyDir": {}}], "affinity": {"podAffinity": {}}}),
         raw_pool(scaling={"mode": "QueueDepth", "maxReplicas": 2}),
+        profile(model=MODEL | {"shape": SHAPE | {"quantization": "awq"}}, slice={"profiles": ["1g.10gb", "whole"]}),
+        profile(model=MODEL, engine={"extraArgs": ["--dtype=half", "--kv-cache-dtype=fp8_e5m2", "-q", "awq_marlin"]}),
         profile(memory={"host": 8589934592, "gpuUtilization": 0.5}, engine={"extraArgs": ["--enforce-eager"]}),
     ],
 )
