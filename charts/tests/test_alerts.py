@@ -21,7 +21,7 @@ RUNBOOK = (CHART.parents[1] / "docs" / "runbook.md").read_text()
 GROUPS = yaml.safe_load((CHART / "alerts.yaml").read_text())["groups"]
 ALERTS: dict[str, dict[str, Any]] = {rule["alert"]: rule for group in GROUPS for rule in group["rules"]}
 METRICS = {one.name: one for one in chain(operator_metrics.METRICS, router_metrics.DEFINITIONS)}
-OF_PROFILES = (ConditionType.ACCEPTED,)
+OF_PROFILES = (ConditionType.ACCEPTED, ConditionType.FITS)
 VALUES = {"crds": {"enabled": False}, "prometheusRule": {"enabled": True, "labels": {"release": "stack"}}}
 
 

@@ -25,6 +25,8 @@ def one(type_: str, status: str, reason: str) -> Condition:
         (ConditionType.DEGRADED, "False", Reason.AS_EXPECTED, False),
         (ConditionType.SCALING, "Unknown", Reason.SIGNAL_UNKNOWN, True),
         (ConditionType.ACCEPTED, "False", Reason.SLICE_NOT_IN_CLUSTER, True),
+        (ConditionType.FITS, "False", Reason.DOES_NOT_FIT, True),
+        (ConditionType.FITS, "Unknown", Reason.SHAPE_UNKNOWN, False),
         (ConditionType.READY, "False", Reason.POOL_NOT_READY, False),
         ("ByNewerVersion", "False", "Whatever", False),
     ],
