@@ -76,10 +76,12 @@ class Reason(StrEnum):
     SLICE_NOT_IN_CLUSTER = "SliceNotInCluster"
     # WorkspaceProfile Fits
     ESTIMATED = "Estimated"
+    MEASURED = "Measured"
     DOES_NOT_FIT = "DoesNotFit"
     SHAPE_UNKNOWN = "ShapeUnknown"
     MEMORY_UNKNOWN = "MemoryUnknown"
     ARGUMENTS_UNKNOWN = "ArgumentsUnknown"
+    ESTIMATE_OFF = "EstimateOff"
     # ProfileReady
     PROFILE_FOUND = "ProfileFound"
     PROFILE_NOT_FOUND = "ProfileNotFound"

@@ -203,6 +203,10 @@ class SliceStatus(KubeModel):
     """The slice that replicas ask for."""
     message: Annotated[str, Field(max_length=1024)] = ""
     """Why it is this one, where the profile names several."""
+    kv_tokens: int | None = None
+    """Tokens that the KV cache of a replica holds, as a running engine says; absent until one does."""
+    measured_for: Annotated[str, Field(max_length=64)] = ""
+    """Digest of the settings that kvTokens holds for."""
     wanted: int = 0
     """Slices that the pool wants."""
     granted: int = 0

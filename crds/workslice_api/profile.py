@@ -336,6 +336,10 @@ class SliceFit(KubeModel):
     """Tokens that the KV cache holds."""
     max_concurrent: int | None = None
     """Requests of workspace.maxTokens that the KV cache holds at once; it holds more shorter ones."""
+    estimated_kv_tokens: int | None = None
+    """What the estimate was, beside a measurement."""
+    measured_for: Annotated[str, Field(max_length=64)] = ""
+    """Digest of the settings that a measurement holds for."""
     message: Annotated[str, Field(max_length=1024)] = ""
     """The numbers in words."""
 

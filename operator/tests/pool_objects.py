@@ -44,3 +44,26 @@ def child(kind: str, name: str = "chat-engine", namespace: str = "shop", **metad
         "kind": kind,
         "metadata": {"name": name, "namespace": namespace, "labels": labels, "ownerReferences": [owner]} | metadata,
     }
+
+
+def engine_pod(name: str, created: int = 0) -> dict[str, Any]:
+    """A ready replica of the pool `chat`, created so many seconds after midnight."""
+    ready = {"type": "Ready", "status": "True"}
+    placed = {"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    return {
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "namespace": "shop",
+            "uid": f"uid-{name}",
+            "creationTimestamp": f"2026-01-01T00:00:{created:02}Z",
+            "labels": {POOL_LABEL: "chat", MANAGED_BY_LABEL: MANAGED_BY},
+        },
+        "spec": {"nodeName": "node-1", "containers": [{"name": "engine"}]},
+        "status": {
+            "phase": "Running",
+            "podIP": f"ip-{name}",
+            "conditions": [placed, ready],
+            "containerStatuses": [{"name": "engine", "started": True, "state": {"running": {}}}],
+        },
+    }

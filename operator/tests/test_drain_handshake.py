@@ -2,41 +2,18 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import pytest
-from pool_objects import raw_pool, raw_profile
+from pool_objects import engine_pod, raw_pool, raw_profile
 from pool_world import World
 
-from workslice_api.names import DELETION_COST_ANNOTATION, MANAGED_BY, MANAGED_BY_LABEL, POOL_LABEL
+from workslice_api.names import DELETION_COST_ANNOTATION
 from workslice_operator.drain import MARKED_COST
 from workslice_operator.kube_api import Refused
 from workslice_operator.observed import EngineLoad, ReplicaUse, RouterReport
 
 IDLE = ReplicaUse(0, 0, acknowledged=True)
 BUSY = ReplicaUse(1, 40, acknowledged=False)
-
-
-def engine_pod(name: str, created: int = 0) -> dict[str, Any]:
-    ready = {"type": "Ready", "status": "True"}
-    placed = {"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
-    return {
-        "kind": "Pod",
-        "metadata": {
-            "name": name,
-            "namespace": "shop",
-            "uid": f"uid-{name}",
-            "creationTimestamp": f"2026-01-01T00:00:{created:02}Z",
-            "labels": {POOL_LABEL: "chat", MANAGED_BY_LABEL: MANAGED_BY},
-        },
-        "spec": {"nodeName": "node-1", "containers": [{"name": "engine"}]},
-        "status": {
-            "phase": "Running",
-            "podIP": f"ip-{name}",
-            "conditions": [placed, ready],
-            "containerStatuses": [{"name": "engine", "started": True, "state": {"running": {}}}],
-        },
-    }
 
 
 @pytest.fixture
@@ -167,6 +144,8 @@ async def test_an_engine_is_asked_at_most_once_in_a_reconcile_and_only_the_marke
 
     world.ask_engine = ask  # type: ignore[method-assign,assignment]
     world.start()
+    await world.reconcile(after=1)
+    asked.clear()  # one was asked for the size of its KV cache, and did not say
     await world.reconcile(after=1)
     assert asked == []
     say(world, a=replace(IDLE, acknowledged=False), b=IDLE)

@@ -30,6 +30,36 @@ def test_all_cores_of_an_engine_count() -> None:
     assert engine_load(PAGE + second) == EngineLoad(running=4, waiting=2)
 
 
+CACHE = 'vllm:cache_config_info{block_size="16",cache_dtype="auto",engine="0",kv_cache_size_tokens="31984",num_gpu_blocks="1999"} 1.0\n'
+
+
+def test_the_size_of_the_kv_cache_is_read_and_of_several_cores_the_smallest() -> None:
+    smaller = CACHE.replace('engine="0"', 'engine="1"').replace("31984", "30000")
+    for page, tokens in ((CACHE, 31984), (CACHE + smaller, 30000), (smaller + CACHE, 30000)):
+        load = engine_load(PAGE + page)
+        assert load is not None
+        assert load.kv_tokens == tokens
+
+
+def test_an_engine_that_tells_blocks_alone_is_multiplied_out() -> None:
+    load = engine_load(PAGE + CACHE.replace('kv_cache_size_tokens="31984",', ""))
+    assert load is not None
+    assert load.kv_tokens == 16 * 1999
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        "",
+        CACHE.replace('"31984"', '"None"').replace('"1999"', '"None"'),
+        CACHE.replace("31984", "0").replace("1999", "0"),
+    ],
+)
+def test_an_engine_that_does_not_tell_its_kv_cache_is_unknown(told: str) -> None:
+    load = engine_load(PAGE + told)
+    assert load == EngineLoad(2, 1, None)
+
+
 @pytest.mark.parametrize(
     "page",
     [

@@ -1,13 +1,13 @@
 from datetime import timedelta
 
 import pytest
-from pool_objects import child, raw_pool, raw_profile
+from pool_objects import child, engine_pod, raw_pool, raw_profile
 from pool_world import KEY, World
 
 from workslice_operator.keys import profile_key
 from workslice_operator.kube_api import NamespaceGoing, Refused, Unavailable
-from workslice_operator.observed import QueueSignal
-from workslice_operator.reconciler import PREDECESSOR_SECONDS
+from workslice_operator.observed import EngineLoad, QueueSignal
+from workslice_operator.reconciler import MEASURE_AGAIN_SECONDS, PREDECESSOR_SECONDS
 
 CHILDREN = {"Deployment", "Service", "PodDisruptionBudget", "NetworkPolicy"}
 
@@ -54,6 +54,29 @@ async def test_an_edited_child_is_applied_again(world: World) -> None:
     world.kube.put({**edited, "spec": {**edited["spec"], "replicas": 9}})
     await world.reconcile()
     assert world.kube.objects["Deployment", "shop", "chat-engine"]["spec"]["replicas"] == 1
+
+
+async def test_an_engine_is_asked_once_for_its_kv_cache_and_the_profile_hears_of_it(world: World) -> None:
+    await world.reconcile()
+    raw = world.kube.objects["Deployment", "shop", "chat-engine"]
+    world.kube.put(
+        raw
+        | {"status": {"observedGeneration": raw["metadata"].get("generation", 0), "replicas": 1, "updatedReplicas": 1}}
+    )
+    world.kube.put(engine_pod("a"))
+    await world.reconcile()
+    assert world.pool.status.slices.kv_tokens is None, "it did not answer"
+    world.engines["ip-a"] = EngineLoad(0, 0, 31984)
+    await world.reconcile(after=60)
+    assert world.pool.status.slices.kv_tokens is None, "it is not asked at every look"
+    await world.reconcile(after=MEASURE_AGAIN_SECONDS)
+    assert world.pool.status.slices.kv_tokens == 31984
+    assert profile_key("small") in world.woken
+    world.engines.clear()
+    world.start()
+    await world.reconcile(after=60)
+    assert world.pool.status.slices.kv_tokens == 31984
+    assert profile_key("small") not in world.woken[1:]
 
 
 async def test_numbers_are_written_at_most_every_thirty_seconds(world: World) -> None:

@@ -10,7 +10,8 @@ from startup_logs import LLAMA_3_1_8B, LLAMA_3_3_70B
 from workslice_api.names import Reason
 from workslice_api.profile import SliceFit, WorkspaceProfile
 from workslice_api.slices import slice_resource
-from workslice_operator.profile_fit import engine_settings, model_shape, profile_fit
+from workslice_operator.memory_settings import engine_settings, model_shape
+from workslice_operator.profile_fit import profile_fit
 from workslice_operator.sizing import ModelShape
 from workslice_operator.slice_inventory import NodeSlices, SliceInventory
 

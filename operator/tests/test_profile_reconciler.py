@@ -5,10 +5,12 @@ from fake_kube import FakeKube
 from pool_objects import raw_pool, raw_profile
 
 from workslice_api.names import PAUSED_ANNOTATION
+from workslice_api.profile import WorkspaceProfile
 from workslice_operator.event_writer import EventWriter
 from workslice_operator.keys import Key, pool_key, profile_key
 from workslice_operator.kube_api import PROFILES
 from workslice_operator.load_observed import shared_inventory
+from workslice_operator.memory_settings import settings_digest
 from workslice_operator.metrics import Metrics
 from workslice_operator.profile_reconciler import ProfileReconciler
 from workslice_operator.shared_read import SharedRead
@@ -110,6 +112,25 @@ async def test_a_verdict_that_changes_with_the_nodes_wakes_the_pools_and_is_look
     nodes[:] = [labelled("40320")]
     assert await profiles.reconcile(KEY) is None
     assert woken == [pool_key("shop", "chat")] * 2
+
+
+async def test_a_measurement_far_from_the_estimate_is_told_once() -> None:
+    profile = raw_profile()
+    numbers = ("parameters", "layers", "hiddenSize", "intermediateSize", "kvHeads", "headSize", "vocabulary")
+    profile["spec"]["model"]["shape"] = dict.fromkeys(numbers, 1) | {"layers": 32, "kvHeads": 8, "headSize": 128}
+    digest = settings_digest(WorkspaceProfile.model_validate(profile), "1g.10gb")
+    pool = raw_pool() | {"status": {"slices": {"profile": "1g.10gb", "kvTokens": 40_000, "measuredFor": digest}}}
+    kube = FakeKube(labelled("9984"), profile, pool)
+    profiles = reconciler(kube, [])
+    await profiles.reconcile(KEY)
+    status = kube.objects["WorkspaceProfile", "", "small"]["status"]
+    assert [(one["source"], one["kvTokens"], one["fits"]) for one in status["slices"]] == [("measured", 40_000, True)]
+    kube.remove("WorkspacePool", "shop", "chat")
+    await reconciler(kube, []).reconcile(KEY)
+    (event,) = [one for (kind, _, _), one in kube.objects.items() if kind == "Event"]
+    assert (event["reason"], event["count"]) == ("EstimateOff", 1)
+    assert "engines have 40,000 tokens of KV cache, the estimate was" in event["message"]
+    assert kube.objects["WorkspaceProfile", "", "small"]["status"]["slices"][0]["kvTokens"] == 40_000
 
 
 def labelled(mebibytes: str) -> dict[str, Any]:

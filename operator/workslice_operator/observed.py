@@ -167,6 +167,8 @@ class EngineLoad:
 
     running: int
     waiting: int
+    kv_tokens: int | None = None
+    """Tokens that its KV cache holds; None: it does not say."""
 
     @property
     def requests(self) -> int:
@@ -198,6 +200,8 @@ class Observed:
     """None: no router could be asked lately."""
     engines: Mapping[str, EngineLoad] = field(default_factory=dict)
     """By pod UID: loads of those that were asked and answered, after the routers had acknowledged them."""
+    kv_tokens: int | None = None
+    """Tokens that the KV cache of an engine of the present settings holds, when it was asked and said so."""
     missing_volumes: tuple[str, ...] = ()
     """PersistentVolumeClaims that the profile's model.source names and that do not exist in the pool's namespace."""
     disagreement: float = 0.0

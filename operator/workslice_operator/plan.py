@@ -11,6 +11,7 @@ from workslice_api.profile import EngineSpec, WorkspaceProfile
 from workslice_api.quantity import duration_seconds
 from workslice_api.slices import slice_resource
 from workslice_operator import drain_report, pool_conditions
+from workslice_operator.cache_measurement import measured_slices
 from workslice_operator.cordon import replacements
 from workslice_operator.drain import DeletionCost, DrainPlan, plan_drain
 from workslice_operator.engine_conditions import engines_ready
@@ -204,7 +205,9 @@ def _status(
         models=[] if observed.conflict else list(pool.served_names),
         draining=_draining(observed, drain),
         drain_marks=list(drain.marks),
-        slices=_slices(observed, decision.desired, sum(pod.scheduled for pod in live), pool, why),
+        slices=measured_slices(
+            observed, _slices(observed, decision.desired, sum(pod.scheduled for pod in live), pool, why)
+        ),
         scaling=decision.memory,
         conditions=pool_conditions.as_conditions(findings, pool.status.conditions, generation, now),
     )

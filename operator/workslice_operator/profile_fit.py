@@ -3,32 +3,22 @@
 Refused is only what is known not to run: where the model's shape, the slice's memory or an argument is unknown, so is the answer.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from workslice_api.names import Reason
-from workslice_api.profile import ModelShape as StatedShape
+from workslice_api.pool import WorkspacePool
 from workslice_api.profile import SliceFit, WorkspaceProfile
-from workslice_api.quantity import quantity_bytes
 from workslice_operator import sizing
+from workslice_operator.cache_measurement import measurements
 from workslice_operator.finding import Finding
 from workslice_operator.gpu_products import known_slices, usable_memory
+from workslice_operator.memory_settings import engine_settings, model_shape, settings_digest, unknown_argument
 from workslice_operator.slice_inventory import SliceInventory
 
-_CHANGING_MEMORY: Final = (
-    "--dtype",
-    "--quantization",
-    "--kv-cache-dtype",
-    "--cpu-offload",
-    "--weight-offload",
-    "--speculative",
-    "--enable-lora",
-    "--hf-overrides",
-    "--compilation-config",
-)
-"""Flags (or how they begin) after which the estimate does not hold."""
 _LONGEST_MESSAGE: Final = 1000
+_LONGEST_TOLD: Final = 3000
 
 
 @dataclass(frozen=True)
@@ -41,35 +31,18 @@ class ProfileFit:
     """The condition Fits."""
 
 
-def profile_fit(profile: WorkspaceProfile, inventory: SliceInventory | None) -> ProfileFit:
-    """Look at every slice; where no node tells its memory now, what the profile's status remembers counts."""
-    shape = model_shape(profile)
-    rows = tuple(_row(profile, one, shape, inventory) for one in profile.spec.slice.profiles)
-    return ProfileFit(rows, _finding(profile, rows, shape, inventory))
-
-
-def model_shape(profile: WorkspaceProfile) -> sizing.ModelShape | None:
-    """The shape that the profile states."""
-    stated: StatedShape | None = profile.spec.model.shape
-    return sizing.ModelShape(**stated.model_dump(exclude={"quantization"})) if stated else None
-
-
-def engine_settings(profile: WorkspaceProfile) -> sizing.EngineSettings:
-    """What the engine is told that its memory depends on."""
-    spec = profile.spec
-    stored = spec.model.shape.quantization if spec.model.shape else None
-    return sizing.EngineSettings(
-        version=spec.engine.version,
-        max_tokens=spec.workspace.max_tokens,
-        max_concurrent=spec.workspace.max_concurrent,
-        batched_tokens=spec.engine.batched_tokens,
-        gpu_utilization=spec.memory.gpu_utilization,
-        kv_cache_bytes=None if spec.memory.kv_cache is None else quantity_bytes(spec.memory.kv_cache),
-        dtype=spec.model.dtype or "bfloat16",
-        quantization=spec.model.quantization or stored or "none",
-        kv_cache_dtype=spec.engine.kv_cache_dtype,
-        cuda_graphs="--enforce-eager" not in _flags(profile),
+def profile_fit(
+    profile: WorkspaceProfile, inventory: SliceInventory | None, pools: Iterable[WorkspacePool] = ()
+) -> ProfileFit:
+    """Look at every slice. Where no node tells its memory now, what the profile's status remembers counts; what engines of `pools`, or
+    those that the status remembers, have for a KV cache counts before any estimate.
+    """
+    shape, measured = model_shape(profile), measurements(profile, pools)
+    estimates = (_row(profile, one, shape, inventory) for one in profile.spec.slice.profiles)
+    rows = tuple(
+        _measured(profile, one, measured[one.profile]) if one.profile in measured else one for one in estimates
     )
+    return ProfileFit(rows, _finding(profile, rows, shape, inventory))
 
 
 def _row(
@@ -94,7 +67,7 @@ def _row(
     return SliceFit(
         profile=slice_,
         product=product,
-        fits=None if _unknown_argument(profile) else it.fits,
+        fits=None if unknown_argument(profile) else it.fits,
         usable_bytes=memories[product],
         weight_bytes=it.weights,
         overhead_bytes=it.overhead,
@@ -102,6 +75,24 @@ def _row(
         kv_tokens=it.kv_tokens,
         max_concurrent=int(it.concurrency),
         message=f"{it.sentence}{warning}"[:_LONGEST_MESSAGE],
+    )
+
+
+def _measured(profile: WorkspaceProfile, estimate: SliceFit, tokens: int) -> SliceFit:
+    shape, context = model_shape(profile), profile.spec.workspace.max_tokens
+    beside = f" (the estimate was {estimate.kv_tokens:,})" if estimate.kv_tokens is not None else ""
+    return estimate.model_copy(
+        update={
+            "fits": True,
+            "source": "measured",
+            "measured_for": settings_digest(profile, estimate.profile),
+            "estimated_kv_tokens": estimate.kv_tokens,
+            "kv_tokens": tokens,
+            "kv_bytes": tokens * sizing.kv_bytes_per_token(shape, engine_settings(profile)) if shape else None,
+            "max_concurrent": max(1, tokens // context),
+            "message": f"running engines have {tokens:,} tokens of KV cache, {tokens / context:.1f} requests of {context:,} tokens at "
+            f"once{beside}",
+        }
     )
 
 
@@ -126,16 +117,18 @@ def _finding(
     shape: sizing.ModelShape | None,
     inventory: SliceInventory | None,
 ) -> Finding:
+    told = "; ".join(f"{one.profile}: {one.message}" for one in rows)[:_LONGEST_TOLD]
+    if any(one.source == "measured" for one in rows):
+        return Finding(True, Reason.MEASURED, told)
     if shape is None:
         message = (
             "model.shape is not set, so whether the model fits shows when an engine starts: copy the numbers of the model's config.json "
             "into model.shape to know before"
         )
         return Finding(None, Reason.SHAPE_UNKNOWN, message)
-    if argument := _unknown_argument(profile):
+    if argument := unknown_argument(profile):
         message = f"engine.extraArgs holds {argument}, after which memory cannot be estimated; the numbers are those without it"
         return Finding(None, Reason.ARGUMENTS_UNKNOWN, message)
-    told = "; ".join(f"{one.profile}: {one.message}" for one in rows)
     if any(one.fits for one in rows):
         return Finding(True, Reason.ESTIMATED, told)
     if any(one.fits is None for one in rows):
@@ -167,17 +160,3 @@ def _other_slices(
         for slice_ in inventory.slices():
             if memories := inventory.usable_memory(slice_, profile.spec.slice.products):
                 yield slice_, min(memories.values())
-
-
-def _unknown_argument(profile: WorkspaceProfile) -> str:
-    """The first argument that changes memory in a way that is not accounted for; empty when there is none."""
-    for flag in _flags(profile):
-        known = any(flag.startswith(one) or one.startswith(flag) for one in _CHANGING_MEMORY)
-        if known or flag.startswith("-q"):
-            return flag
-    return ""
-
-
-def _flags(profile: WorkspaceProfile) -> list[str]:
-    given = (one.partition("=")[0].partition(" ")[0] for one in profile.spec.engine.extra_args)
-    return [one.replace("_", "-") for one in given if one.startswith(("--", "-q"))]

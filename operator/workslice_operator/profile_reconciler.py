@@ -11,6 +11,7 @@ from workslice_api.conditions import find_condition
 from workslice_api.names import PAUSED_ANNOTATION, PROFILE_KIND, ConditionType, Reason
 from workslice_api.pool import WorkspacePool
 from workslice_api.profile import WorkspaceProfile
+from workslice_operator.cache_measurement import deviations
 from workslice_operator.event_writer import EventWriter
 from workslice_operator.faults import faults
 from workslice_operator.finding import Finding
@@ -85,6 +86,9 @@ class ProfileReconciler:
         verdicts = [find_condition(status.conditions, one) for one in (ConditionType.ACCEPTED, ConditionType.FITS)]
         accepted, fits = (one.status if one else "Unknown" for one in verdicts)
         self._see(key, (*version, fits), pools)
+        for sentence in deviations(profile.status.slices, status.slices):
+            note = EventNote("Warning", Reason.ESTIMATE_OFF, sentence)
+            await self._events.write(PROFILE_KIND, profile.metadata, note)
         if status != profile.status:
             await self._write(profile, status.to_wire())
         # No event tells of nodes, so a profile that lacks its slices, or whose model needs larger ones, looks for them again.

@@ -22,8 +22,9 @@ def profile_status(
     profile: WorkspaceProfile, pools: Iterable[WorkspacePool], inventory: SliceInventory | None, now: datetime
 ) -> WorkspaceProfileStatus:
     """The status as of `now`; `pools` may be all pools of the cluster."""
+    pools = list(pools)
     users = sorted(pool.key for pool in pools if pool.spec.profile_ref.name == profile.metadata.name)
-    fit = profile_fit(profile, inventory)
+    fit = profile_fit(profile, inventory, pools)
     findings = {ConditionType.ACCEPTED: _accepted(profile, inventory), ConditionType.FITS: fit.finding}
     generation, stamp = profile.metadata.generation, rfc3339(now)
     fresh = [

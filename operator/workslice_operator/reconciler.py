@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from workslice_api.names import DELETION_COST_ANNOTATION, POOL_KIND
 from workslice_api.pool import WorkspacePool, WorkspacePoolStatus
+from workslice_operator.cache_measurement import engine_to_measure
 from workslice_operator.demand import NUMBERS_SECONDS, could_change
 from workslice_operator.drain import DeletionCost, engines_to_ask
 from workslice_operator.engine_logs import EngineLogs
@@ -46,6 +47,8 @@ from workslice_operator.status_urgency import Urgency, urgency
 
 PREDECESSOR_SECONDS = 1.0
 UNWATCHED_SECONDS = 15.0
+MEASURE_AGAIN_SECONDS = 300.0
+"""After an engine did not say how large its KV cache is."""
 
 log = logging.getLogger(__name__)
 
@@ -99,6 +102,8 @@ class PoolReconciler:
         self._clock = clock
         self._monotonic = monotonic
         self._remembered: dict[Key, _Remembered] = {}
+        self._measured: dict[Key, tuple[str, float]] = {}
+        """Which engine was asked last for the size of its KV cache, by pod UID, and when."""
 
     async def reconcile(self, key: Key) -> float | None:
         """Bring one pool nearer to its spec; returns the seconds after which to look again.
@@ -161,6 +166,7 @@ class PoolReconciler:
             observed, routers=self._routers(pool.key), unserved_fallback=self._claims.unserved_fallback(pool)
         )
         observed = replace(observed, engines=await self._ask_engines(observed, now))
+        observed = replace(observed, kv_tokens=await self._measure(key, observed))
         disagrees_since = self._disagrees_since(observed, known)
         if disagrees_since is not None:
             observed = replace(observed, disagreement=self._monotonic() - disagrees_since)
@@ -180,6 +186,12 @@ class PoolReconciler:
         if how is not Urgency.NOTHING and not held_back:
             await self._write_status(pool, planned.status)
             written_at = self._monotonic()
+        measured, before = planned.status.slices, stored.slices
+        if measured.kv_tokens and (measured.kv_tokens, measured.measured_for) != (
+            before.kv_tokens,
+            before.measured_for,
+        ):
+            self._wake(profile_key(pool.spec.profile_ref.name))  # its status shows what was measured
         self._remembered[key] = _Remembered(pool, planned.status, written_at, applied, disagrees_since)
         self._show(key, planned.status, sum(pod.ready for pod in observed.pods if pod.live))
         # No event tells when a quota grows or somebody else's object goes away.
@@ -187,8 +199,7 @@ class PoolReconciler:
         return min(wait for wait in waits if wait > 0)
 
     def _disagrees_since(self, observed: Observed, known: _Remembered | None) -> float | None:
-        chosen, _ = with_chosen_slice(observed, max(1, observed.pool.status.desired_replicas))
-        if not free_although_refused(chosen):
+        if not free_although_refused(self._with_slice(observed)):
             return None
         before = known.disagrees_since if known else None
         return self._monotonic() if before is None else before
@@ -197,6 +208,20 @@ class PoolReconciler:
         pods = engines_to_ask(observed, now)
         loads = await asyncio.gather(*(self._engine(pod.address) for pod in pods))
         return {pod.uid: load for pod, load in zip(pods, loads, strict=True) if load is not None}
+
+    async def _measure(self, key: Key, observed: Observed) -> int | None:
+        """Ask one engine for the size of its KV cache, once while it tells, or else every MEASURE_AGAIN_SECONDS."""
+        pod = engine_to_measure(self._with_slice(observed))
+        before = self._measured.get(key, ("", float("-inf")))
+        if pod is None or (pod.uid == before[0] and self._monotonic() - before[1] < MEASURE_AGAIN_SECONDS):
+            return None
+        self._measured[key] = (pod.uid, self._monotonic())
+        load = await self._engine(pod.address)
+        return load.kv_tokens if load else None
+
+    @staticmethod
+    def _with_slice(observed: Observed) -> Observed:
+        return with_chosen_slice(observed, max(1, observed.pool.status.desired_replicas))[0]
 
     async def _mark_pods(self, key: Key, costs: Iterable[DeletionCost]) -> list[str]:
         """Set deletion costs; returns what the API refused and why. A pod that is gone meanwhile needs none."""
@@ -271,6 +296,7 @@ class PoolReconciler:
 
     async def _forget(self, key: Key) -> None:
         known = self._remembered.pop(key, None)
+        self._measured.pop(key, None)
         self._metrics.forget_pool(key.namespace, key.name)
         if known is not None:
             self._wake(profile_key(known.pool.spec.profile_ref.name))

@@ -1,0 +1,75 @@
+"""What of a profile decides how much memory its engine needs, in the terms of `sizing`. Pure."""
+
+import hashlib
+import json
+from typing import Final
+
+from workslice_api.profile import ModelShape as StatedShape
+from workslice_api.profile import WorkspaceProfile
+from workslice_api.quantity import quantity_bytes
+from workslice_operator.sizing import EngineSettings, ModelShape
+
+_CHANGING_MEMORY: Final = (
+    "--dtype",
+    "--quantization",
+    "--kv-cache-dtype",
+    "--cpu-offload",
+    "--weight-offload",
+    "--speculative",
+    "--enable-lora",
+    "--hf-overrides",
+    "--compilation-config",
+)
+"""Flags (or how they begin) after which the estimate does not hold."""
+
+
+def model_shape(profile: WorkspaceProfile) -> ModelShape | None:
+    """The shape that the profile states."""
+    stated: StatedShape | None = profile.spec.model.shape
+    return ModelShape(**stated.model_dump(exclude={"quantization"})) if stated else None
+
+
+def engine_settings(profile: WorkspaceProfile) -> EngineSettings:
+    """What the engine is told that its memory depends on."""
+    spec = profile.spec
+    stored = spec.model.shape.quantization if spec.model.shape else None
+    return EngineSettings(
+        version=spec.engine.version,
+        max_tokens=spec.workspace.max_tokens,
+        max_concurrent=spec.workspace.max_concurrent,
+        batched_tokens=spec.engine.batched_tokens,
+        gpu_utilization=spec.memory.gpu_utilization,
+        kv_cache_bytes=None if spec.memory.kv_cache is None else quantity_bytes(spec.memory.kv_cache),
+        dtype=spec.model.dtype or "bfloat16",
+        quantization=spec.model.quantization or stored or "none",
+        kv_cache_dtype=spec.engine.kv_cache_dtype,
+        cuda_graphs="--enforce-eager" not in _flags(profile),
+    )
+
+
+def unknown_argument(profile: WorkspaceProfile) -> str:
+    """The first argument that changes memory in a way that is not accounted for; empty when there is none."""
+    for flag in _flags(profile):
+        known = any(flag.startswith(one) or one.startswith(flag) for one in _CHANGING_MEMORY)
+        if known or flag.startswith("-q"):
+            return flag
+    return ""
+
+
+def settings_digest(profile: WorkspaceProfile, slice_: str) -> str:
+    """Changes whenever an engine on that slice might have another KV cache: a measurement holds for one digest."""
+    spec = profile.spec
+    decisive = [
+        spec.model.model_dump(exclude={"shape"}),
+        spec.memory.model_dump(exclude={"host"}),
+        spec.workspace.model_dump(),
+        spec.engine.model_dump(exclude={"startup_timeout", "long_prefill_token_threshold"}),
+        sorted(spec.slice.products),
+        slice_,
+    ]
+    return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _flags(profile: WorkspaceProfile) -> list[str]:
+    given = (one.partition("=")[0].partition(" ")[0] for one in profile.spec.engine.extra_args)
+    return [one.replace("_", "-") for one in given if one.startswith(("--", "-q"))]
