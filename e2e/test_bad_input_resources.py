@@ -45,9 +45,19 @@ POOLS = {
 
 PROFILES = {
     "a malformed slice name": (manifests.profile("refused", IMAGE, slice_profile="1g10gb"), "spec.slice.profiles"),
-    "two slices": (
-        manifests.profile("refused", IMAGE, slice={"profiles": ["1g.10gb", "2g.20gb"]}),
-        "spec.slice.profiles",
+    "a slice twice": (
+        manifests.profile("refused", IMAGE, slice={"profiles": ["1g.10gb", "1g.10gb"]}),
+        "slice.profiles names a slice twice",
+    ),
+    "a field and its flag": (
+        manifests.profile(
+            "refused", IMAGE, engine=manifests.engine(IMAGE, "--kv_cache_dtype=fp8_e5m2") | {"kvCacheDtype": "fp8"}
+        ),
+        "engine.kvCacheDtype is set and engine.extraArgs holds --kv-cache-dtype too",
+    ),
+    "two slices at once": (
+        manifests.profile("refused", IMAGE, engine=manifests.engine(IMAGE, "-tp=2")),
+        "holds a flag that Workslice sets itself",
     ),
     "an owned flag": (
         manifests.profile("refused", IMAGE, engine=manifests.engine(IMAGE, "--port=9000")),

@@ -1,6 +1,8 @@
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from pool_facts import make_profile
@@ -17,6 +19,7 @@ from workslice_operator.slice_inventory import NodeSlices, SliceInventory
 
 H100, A100 = "NVIDIA-H100-80GB-HBM3", "NVIDIA-A100-SXM4-80GB"
 MIB = 2**20
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "gpu" / "profiles.yaml"
 
 
 def stated(shape: ModelShape, **more: Any) -> dict[str, Any]:
@@ -166,3 +169,9 @@ def test_the_verdict_follows_from_the_rows(
     expected = True if True in verdicts else None if None in verdicts else False
     assert fit.finding.status is expected
     assert all(SliceFit.model_validate(one.to_wire()) == one for one in fit.rows)
+
+
+@pytest.mark.parametrize("raw", list(yaml.safe_load_all(EXAMPLES.read_text())), ids=lambda raw: raw["metadata"]["name"])
+def test_the_examples_fit_the_slices_that_they_name(raw: dict[str, Any]) -> None:
+    fit = profile_fit(WorkspaceProfile.model_validate(raw), None)
+    assert (fit.finding.status, fit.finding.reason) == (True, Reason.ESTIMATED), fit.finding.message
