@@ -174,6 +174,12 @@ def test_a_pool_without_a_single_slice_moves_to_a_kind_that_is_free() -> None:
     assert pool_slice(nowhere, choosy(), 1).slice == "1g.10gb"
 
 
+def test_a_pool_whose_pods_are_not_placed_yet_waits_for_them_while_its_slices_are_free() -> None:
+    facts: Any = {"deployment": deployed("2g.20gb"), "pods": (unplaced_pod("a", ""),)}
+    observed = make_observed(on("2g.20gb"), choosy(), inventory=cluster(small=(1, 0), medium=(1, 0)), **facts)
+    assert pool_slice(observed, choosy(), 1) == SliceChoice("2g.20gb", "before")
+
+
 def test_engines_that_crash_where_they_have_no_room_move_once_the_shape_is_known() -> None:
     shaped = choosy(model={"source": "/models/tiny", "shape": LLAMA})
     facts: Any = {"deployment": deployed("1g.10gb"), "inventory": cluster(small=(1, 1), medium=(1, 0))}
