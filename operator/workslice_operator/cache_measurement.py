@@ -10,7 +10,7 @@ from workslice_api.pool import SliceStatus, WorkspacePool
 from workslice_api.profile import SliceFit, WorkspaceProfile
 from workslice_operator.memory_settings import settings_digest
 from workslice_operator.observed import Observed, PodFacts
-from workslice_operator.render.deployment import template_hash
+from workslice_operator.template_record import rendered_record
 
 LARGEST_DEVIATION: Final = 0.2
 """Of a measurement from its estimate, before an Event tells of it."""
@@ -24,7 +24,7 @@ def engine_to_measure(observed: Observed) -> PodFacts | None:
     slice_ = profile.spec.slice.profiles[0]
     if observed.pool.status.slices.measured_for == settings_digest(profile, slice_):
         return None
-    if running.template_hash != template_hash(observed.pool, profile):
+    if running.template_hash != rendered_record(observed.pool, profile).hash:
         return None
     return next((pod for pod in ready if pod.address and pod.live), None)
 
