@@ -49,7 +49,8 @@ def test_a_model_without_room_starts_nothing_until_its_profile_is_edited_to_fit(
 
     slices = {"profiles": ["7g.80gb", "1g.10gb"]}
     scratch.profile(model=shaped(parameters=10**9, vocabulary=32_000), slice=slices, memory={"host": "3Gi"})
-    scratch.wait_for("SlicesGranted", "True", "SlicesAvailable")
+    scratch.wait_for("ProfileReady", "True", "ProfileFound")
+    scratch.wait_for("SlicesGranted", "True", "SlicesAvailable", saying="1 of 1")
     assert wait_for_fit(installation, profile, "True", "Estimated")["slice"] == "1g.10gb"
     chosen = scratch.cluster.get("wspool", "pool", scratch.namespace)["status"]["slices"]
     assert (chosen["profile"], chosen["message"]) == ("1g.10gb", "no node has a 7g.80gb")
