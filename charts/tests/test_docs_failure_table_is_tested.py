@@ -39,7 +39,10 @@ def settings(crd: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_the_fields_that_are_said_to_roll_are_those_that_do() -> None:
-    assert "everything of a profile but `model.shape`; of a\npool `profileRef`, `drain.timeout` and `template`." in OPERATIONS
+    assert (
+        "everything of a profile but `model.shape`; of a\npool `profileRef`, `drain.timeout` and `template`."
+        in OPERATIONS
+    )
     assert {re.sub(r"^(profileRef|template)\..*", r"\1", path) for path in rolling(settings(pool_crd()))} == {
         "profileRef",
         "drain.timeout",
