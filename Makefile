@@ -5,6 +5,8 @@ SHELL := /bin/bash
 .PHONY: help setup demo demo-down test soak unit e2e lint generate manifests verify images cluster-up cluster-down bench-router bench-classify bench-policy bench-real clean
 
 export UV_PYTHON_DOWNLOADS := never
+# Tests and tools start Python hundreds of times; without compiled files each start takes two to three times as long.
+unexport PYTHONDONTWRITEBYTECODE
 export WORKSLICE_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/workslice
 export UV_CACHE_DIR ?= $(WORKSLICE_CACHE)/uv
 PYTHON ?= python3.11
@@ -16,6 +18,8 @@ CHAOS_SECONDS ?= 600
 CHAOS_SEED ?=
 # The cluster of demo and end-to-end tests: embedded, kubeconfig (the one that KUBECONFIG names) or kind.
 export CLUSTER ?= embedded
+# Workers of pytest-xdist: one more than cores, since tests of time-outs wait; e2e/tests_on_all_cores.py says which runs what.
+CORES := --numprocesses $(shell echo $$(( $$(nproc) < 3 ? $$(nproc) + 1 : 4 )))
 # Further words for helm in `make manifests`, such as HELM='--set router.replicas=2'.
 HELM ?=
 
@@ -38,7 +42,7 @@ demo-down: setup ## Stop what `make demo` started
 	$(BIN)/python -m demo.remove
 
 test: lint verify prepare ## Everything: lint, types, generated files, unit, chart and end-to-end tests
-	$(BIN)/pytest -v --durations=15 -m "not soak" crds/tests operator/tests router/tests charts/tests e2e
+	$(BIN)/pytest -v --durations=15 $(CORES) -m "not soak" crds/tests operator/tests router/tests charts/tests e2e
 
 soak: prepare ## The end-to-end tests that wait for minutes on purpose: crashed engines, API outages, cordoned nodes
 	$(BIN)/pytest -v --durations=15 -m soak e2e
@@ -52,7 +56,7 @@ prepare: setup
 	$(if $(filter embedded,$(CLUSTER)),$(BIN)/python -m workslice_cluster prepare)
 
 unit: setup ## Unit, property and golden tests; no cluster
-	$(BIN)/pytest -q crds/tests operator/tests router/tests charts/tests e2e/cluster/tests e2e/simulator/tests
+	$(BIN)/pytest -q $(CORES) crds/tests operator/tests router/tests charts/tests e2e/cluster/tests e2e/simulator/tests
 
 e2e: prepare ## End-to-end tests on a real cluster with real vLLM (CLUSTER=kubeconfig or kind: another one)
 	$(BIN)/pytest -v --durations=15 e2e

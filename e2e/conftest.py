@@ -2,8 +2,9 @@
 
 import re
 import sys
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the demo installs Workslice; tests use the same code
 sys.path.insert(1, str(Path(__file__).resolve().parents[1] / "router" / "tests"))  # the scripted Kubernetes API
@@ -21,21 +22,25 @@ from failure_report import failure_report
 from installed import MODEL, SPARE_NODE, Installation, install
 from machine_access import acts_on_the_machine
 from scratch import Scratch
+from tests_on_all_cores import is_end_to_end
+from tests_on_all_cores import pytest_xdist_make_scheduler as pytest_xdist_make_scheduler  # a hook of this conftest
 from workslice_cluster.cluster_error import ClusterError
+
+if TYPE_CHECKING:
+    from xdist.workermanage import WorkerController
 
 
 @pytest.fixture(scope="session")
 def cluster(request: pytest.FixtureRequest) -> Cluster:
     """The cluster that CLUSTER chooses: the embedded one by default."""
-    if ahead := request.config.stash.get(_AHEAD, None):
-        ahead.wait()
+    brought_up_ahead.wait()
     try:
         found = start_cluster()
         models_directory(MODEL)
     except ClusterError as error:
         if cluster_choice() is ClusterChoice.EMBEDDED:
             raise
-        pytest.exit(str(error), returncode=1)  # every test would say the same
+        stop_all(request.session, str(error))  # every test would say the same
     request.config.stash[_CLUSTER] = found
     return found
 
@@ -47,11 +52,13 @@ def models_folder() -> Path:
 
 
 @pytest.fixture(scope="session")
-def installation(cluster: Cluster) -> Installation:
+def installation(cluster: Cluster, request: pytest.FixtureRequest) -> Installation:
     """CRDs by kubectl, then the chart: operator and router are ready."""
     built = provide_images(cluster)
     if (slices := demo_slices(cluster)) != SLICES:
-        pytest.exit(f"the tests take the slices {' and '.join(SLICES)}; the nodes offer {' and '.join(slices)}", 1)
+        stop_all(
+            request.session, f"the tests take the slices {' and '.join(SLICES)}; the nodes offer {' and '.join(slices)}"
+        )
     return install(cluster, built)
 
 
@@ -99,6 +106,12 @@ def spare_node(installation: Installation) -> Iterator[str]:
     cluster_tool("node", "add", SPARE_NODE)
     yield SPARE_NODE
     cluster_tool("node", "remove", SPARE_NODE)
+
+
+def stop_all(session: pytest.Session, reason: str) -> NoReturn:
+    """End the whole run and say why."""
+    session.shouldstop = reason  # a worker of pytest-xdist tells the others and whoever looks
+    pytest.exit(reason, returncode=1)
 
 
 def _scratch(installation: Installation, models_folder: Path, title: str) -> Iterator[Scratch]:
@@ -149,10 +162,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Bring up what these tests need while tests that need nothing run before them."""
-    needs = [item.path.parent == Path(__file__).parent for item in session.items]
-    begin_now = any(needs) and not needs[0] and not session.config.option.collectonly
+    if not hasattr(session.config, "workerinput"):  # of several workers' tests the hook below knows
+        _bring_up_ahead(session.config, [item.nodeid for item in session.items])
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_node_collection_finished(node: "WorkerController", ids: Sequence[str]) -> None:
+    """The same, where pytest-xdist hands out the tests."""
+    if _AHEAD not in node.config.stash:
+        _bring_up_ahead(node.config, ids)
+
+
+def _bring_up_ahead(config: pytest.Config, tests: Sequence[str]) -> None:
+    needs = [is_end_to_end(test, config.rootpath) for test in tests]
+    begin_now = any(needs) and not needs[0] and not config.option.collectonly
     if begin_now and cluster_choice() is ClusterChoice.EMBEDDED:
-        session.config.stash[_AHEAD] = brought_up_ahead.begin()
+        config.stash[_AHEAD] = brought_up_ahead.begin()
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

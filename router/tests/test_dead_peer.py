@@ -22,6 +22,8 @@ from scripted_engine import (
 from workslice_router import dead_peer
 
 PATIENCE = 0.7
+LONGER = 3.0
+"""Than the silence that ends a connection of the impatient, in seconds."""
 _SO_ATTACH_FILTER = 26
 _DROP_EVERYTHING = struct.pack("=HBBI", 6, 0, 0, 0)  # one instruction of a classic BPF program: return 0
 
@@ -115,7 +117,7 @@ async def test_a_request_to_a_stopped_engine_is_answered_when_the_engine_goes_on
     async with running_router(engine, spec=large, connect_timeout=PATIENCE) as router:
         stopped = loop.time()
         asked = asyncio.create_task(router.ask(chat("x" * characters)))
-        await until(lambda: loop.time() > stopped + 4 or asked.done(), "the time to pass")
+        await until(lambda: loop.time() > stopped + LONGER or asked.done(), "the time to pass")
         assert not asked.done(), "it hangs, which costs it new requests but not those that it has"
         server = await loop.create_server(lambda: Wire(engine), sock=listening)
         answer = await asked

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 import httpx
 
+from free_ports import free_port
+
 HOST = "127.0.0.1"
 PATIENCE_SECONDS = 20.0
 
@@ -45,9 +47,7 @@ class Simulator:
 @contextlib.contextmanager
 def simulator(*words: str, fault_route: bool = True, **environment: str) -> Iterator[Simulator]:
     """Start one that works 20 times faster than its slice, and kill it in the end."""
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     own = ["some/model", "--host", HOST, "--port", str(port), "--sim-speed", "20"]
     own += ["--sim-fault-route"] if fault_route else []
     command = [sys.executable, "-m", "engine_sim", *own, *words]

@@ -14,8 +14,21 @@ from engine_sim.faults import Faults
 from engine_sim.faulty_connection import FaultyTransport
 
 
+@pytest.fixture(scope="module")
+def shared() -> Iterator[Simulator]:
+    with simulator() as running:
+        yield running
+
+
 @pytest.fixture
-def engine() -> Iterator[Simulator]:
+def engine(shared: Simulator) -> Iterator[Simulator]:
+    """One that survives its faults; none of them are left for the next test."""
+    yield shared
+    shared.set_faults()
+
+
+@pytest.fixture
+def mortal() -> Iterator[Simulator]:
     with simulator() as running:
         yield running
 
@@ -29,13 +42,13 @@ def events(engine: Simulator, tokens: int) -> Iterator[str]:
                 yield line.removeprefix("data: ")
 
 
-def test_a_core_that_dies_ends_streams_with_an_error_and_done_and_then_the_server(engine: Simulator) -> None:
-    engine.set_faults(core_dies_after=5)
-    *said, error, done = events(engine, 50)
+def test_a_core_that_dies_ends_streams_with_an_error_and_done_and_then_the_server(mortal: Simulator) -> None:
+    mortal.set_faults(core_dies_after=5)
+    *said, error, done = events(mortal, 50)
     assert (len(said), done) == (5, "[DONE]")
     assert json.loads(error)["error"]["code"] == 500
-    assert engine.ask().status_code == 500
-    assert engine.process.wait(5) == 0
+    assert mortal.ask().status_code == 500
+    assert mortal.process.wait(5) == 0
 
 
 def test_a_server_told_to_outlive_its_core_answers_500_and_is_not_healthy() -> None:
@@ -45,11 +58,11 @@ def test_a_server_told_to_outlive_its_core_answers_500_and_is_not_healthy() -> N
         assert httpx.get(f"{engine.url}/health", trust_env=False).status_code == 503
 
 
-def test_a_process_that_dies_cuts_its_streams(engine: Simulator) -> None:
-    engine.set_faults(process_dies_after=5)
+def test_a_process_that_dies_cuts_its_streams(mortal: Simulator) -> None:
+    mortal.set_faults(process_dies_after=5)
     with pytest.raises(httpx.RemoteProtocolError):
-        list(events(engine, 50))
-    assert engine.process.wait(5) == -signal.SIGKILL
+        list(events(mortal, 50))
+    assert mortal.process.wait(5) == -signal.SIGKILL
 
 
 def test_an_engine_that_hangs_looks_healthy_and_goes_on_when_the_fault_is_gone(engine: Simulator) -> None:
