@@ -8,6 +8,7 @@ from demo.waiting import NotYet, wait_until
 
 DONE = "[DONE]"
 PATIENCE_SECONDS = 300.0
+_LATE_REPLICA = ": x-workslice-replica: "
 
 
 class WatchedStream:
@@ -27,9 +28,11 @@ class WatchedStream:
                 "POST", f"{url}/completions", json=body, timeout=PATIENCE_SECONDS, trust_env=False
             ) as answer:
                 answer.raise_for_status()
-                self.replica = answer.headers["x-workslice-replica"]
+                self.replica = answer.headers.get("x-workslice-replica", "")
                 for line in answer.iter_lines():
-                    if line.startswith("data: "):
+                    if line.startswith(_LATE_REPLICA):  # comments went out before it was known
+                        self.replica = line.removeprefix(_LATE_REPLICA)
+                    elif line.startswith("data: "):
                         self.events.append(line.removeprefix("data: "))
         except httpx.HTTPError as error:
             self.cut = error
