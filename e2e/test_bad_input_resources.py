@@ -7,6 +7,7 @@ import pytest
 import manifests
 from installed import Installation
 from workslice_cluster.cluster_error import ClusterError
+from workslice_operator.resource_faults import resource_faults
 
 IMAGE = "localhost/none:1"
 
@@ -97,6 +98,12 @@ def test_a_profile_that_cannot_work_is_refused(
 ) -> None:
     assert message in refusal(installation, manifest)
     assert installation.cluster.find("wsprof", "refused") is None
+
+
+@pytest.mark.parametrize(("manifest", "message"), [*POOLS.values(), *PROFILES.values()], ids=[*POOLS, *PROFILES])
+def test_render_finds_the_same_without_an_api_server(manifest: dict[str, Any], message: str) -> None:
+    found = "\n".join(resource_faults(manifest))
+    assert message.replace('field "', 'field "spec.') in found
 
 
 def test_the_model_of_a_pool_cannot_be_changed(pools: Installation) -> None:
