@@ -114,3 +114,36 @@ def test_a_missing_file_is_named(capsys: pytest.CaptureFixture[str], monkeypatch
     monkeypatch.setattr("sys.argv", ["workslice-operator", "render", "-f", "nowhere.yaml"])
     assert main() == 2
     assert capsys.readouterr().err == "nowhere.yaml: No such file or directory\n"
+
+
+SHAPE = {
+    "parameters": 8_030_261_248,
+    "layers": 32,
+    "hiddenSize": 4096,
+    "intermediateSize": 14336,
+    "kvHeads": 8,
+    "headSize": 128,
+    "vocabulary": 128256,
+}
+
+
+def sized(**further: Any) -> dict[str, Any]:
+    raw = raw_profile()
+    spec = {"model": {"source": "org/model", "shape": SHAPE}, "slice": {"profiles": ["3g.40gb"]}} | further
+    return raw | {"spec": raw["spec"] | spec}
+
+
+def test_what_the_model_has_of_each_slice_is_told_before_its_pools(render: Any) -> None:
+    shown = render(raw_pool(), sized(slice={"profiles": ["3g.40gb"], "products": ["NVIDIA-H100-80GB-HBM3"]}))
+    before = shown.out.partition("# WorkspacePool")[0].splitlines()
+    assert before[0] == "# WorkspaceProfile small"
+    assert before[-2].split()[:3] == ["#", "SLICE", "PRODUCT"]
+    assert before[-1].split()[1] == "3g.40gb"
+    assert before[-1].endswith("yes")
+
+
+def test_a_model_without_room_is_refused_with_the_numbers(render: Any) -> None:
+    small = {"profiles": ["1g.10gb"], "products": ["NVIDIA-H100-80GB-HBM3"]}
+    shown = render(raw_pool(), sized(slice=small))
+    assert (shown.status, shown.out) == (2, "")
+    assert "WorkspacePool shop/chat: WorkspaceProfile small fits no slice that it names" in shown.err

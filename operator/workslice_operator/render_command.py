@@ -8,6 +8,7 @@ from workslice_api.ownership import model_ownership
 from workslice_api.pool import WorkspacePool
 from workslice_api.profile import WorkspaceProfile
 from workslice_operator.declared import Declared, Undeclarable
+from workslice_operator.fit_table import fit_table
 from workslice_operator.installation import Installation
 from workslice_operator.observed import Observed
 from workslice_operator.profile_status import profile_status
@@ -60,11 +61,13 @@ def _with_uid(pool: WorkspacePool) -> WorkspacePool:
 
 def _about_profile(profile: WorkspaceProfile, files: Declared, inventory: SliceInventory | None, now: datetime) -> str:
     status = profile_status(profile, files.pools, inventory, now)
-    lines = [f"# WorkspaceProfile {profile.metadata.name}", *_conditions(status.conditions, inventory is not None)]
-    return "".join(f"{line}\n" for line in lines)
+    told = [*_conditions(status.conditions, inventory is not None), *fit_table(status.slices)]
+    return "".join(
+        f"{line}\n" for line in (f"# WorkspaceProfile {profile.metadata.name}", *(f"#   {one}" for one in told))
+    )
 
 
 def _conditions(conditions: list[Condition], nodes_are_known: bool) -> Iterator[str]:
     for one in conditions:
         if nodes_are_known or one.type != "Accepted":  # which needs nodes
-            yield f"#   {one.type}={one.status} ({one.reason}): {one.message}"
+            yield f"{one.type}={one.status} ({one.reason}): {one.message}"
