@@ -64,7 +64,7 @@ def test_a_rolling_edit_names_the_pods_that_it_would_replace_and_is_not_done(edi
     before = edited.versions()
     status, said = edited.plan({"workspace": {"maxTokens": 9000, "maxConcurrent": 8}})
     assert status == 1
-    assert "1 engine pods are replaced, one at a time" in said
+    assert "1 engine pod to replace, one at a time" in said
     assert "-        - '8192'\n+        - '9000'\n" in said
     assert edited.versions() == before
 

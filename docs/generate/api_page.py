@@ -9,6 +9,7 @@ from markdown_table import code, markdown_table
 
 from workslice_api.base import IMMUTABLE, LIVE, ROLLS
 from workslice_api.crdgen import pool_crd, profile_crd
+from workslice_api.names import PAUSED_ANNOTATION, RENDERING_ANNOTATION, RENDERING_LATEST
 from workslice_api.readable_rules import QUANTITY_MESSAGE
 
 Schema = dict[str, Any]
@@ -21,6 +22,13 @@ same text. *Change* says what an edit of the field does:
 - *live*: {LIVE.partition(": ")[2]}
 - *rolls*: {ROLLS.partition(": ")[2]}
 - *immutable*: {IMMUTABLE.partition(": ")[2]}
+
+Annotations that people set:
+
+- `{PAUSED_ANNOTATION}` on a pool or profile, with any value but `false`: the operator writes nothing for the pool, or for every pool
+  of the profile ([more](../operations.md#pause)).
+- `{RENDERING_ANNOTATION}={RENDERING_LATEST}` on a pool: its engines are replaced when an upgraded operator makes their pods otherwise,
+  instead of at the next change ([more](../operations.md#engines-and-upgrades)).
 """
 
 _DURATION = "must be a duration"

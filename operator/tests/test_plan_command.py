@@ -32,7 +32,7 @@ async def running(**spec: Any) -> FakeKube:
 
 async def test_a_new_pool_shows_every_child_that_it_would_get() -> None:
     text = await plan_of(FakeKube(), raw_pool(), raw_profile())
-    assert "WorkspacePool shop/chat: new: 1 engine pods start" in text
+    assert "WorkspacePool shop/chat: new: 1 engine pod to start" in text
     for kind in ("NetworkPolicy", "Service", "PodDisruptionBudget", "Deployment"):
         assert f"+++ {kind} shop/chat-engine (planned)" in text
 
@@ -51,7 +51,7 @@ async def test_a_rolling_field_of_a_profile_shows_every_pool_that_uses_it() -> N
     kube = await running()
     kube.put(raw_pool("second", uid="other-uid"))
     text = await plan_of(kube, raw_profile(source="/models/next"))
-    assert "WorkspacePool shop/chat: 1 engine pods are replaced, one at a time" in text
+    assert "WorkspacePool shop/chat: 1 engine pod to replace, one at a time" in text
     assert "-        - /models/tiny\n+        - /models/next\n" in text
     assert "WorkspacePool shop/second: new" in text
 
@@ -70,7 +70,7 @@ async def test_a_field_that_was_applied_last_and_is_gone_from_the_file_is_taken_
     live = raw_pool(replicas=3)
     last = {"kubectl.kubernetes.io/last-applied-configuration": '{"spec": {"replicas": 3, "model": "tiny"}}'}
     kube.put(live | {"metadata": live["metadata"] | {"annotations": last}})
-    assert "from 3 to 1 engine pods" in await plan_of(kube, raw_pool())
+    assert "from 3 to 1 engine pod" in await plan_of(kube, raw_pool())
 
 
 async def test_a_refused_object_is_told_with_the_words_of_the_api() -> None:

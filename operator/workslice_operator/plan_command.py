@@ -188,18 +188,22 @@ def _sentence(observed: Observed, planned: Plan, changes: bool) -> Iterator[str]
     wanted = next(one for one in planned.apply if one["kind"] == "Deployment")
     before = observed.deployment
     if before is None:
-        yield f"new: {wanted['spec']['replicas']} engine pods start"
+        yield f"new: {_pods(wanted['spec']['replicas'])} to start"
         return
     if not changes:
         yield "no change"
         return
     if before.replicas != wanted["spec"]["replicas"]:
-        yield f"from {before.replicas} to {wanted['spec']['replicas']} engine pods"
+        yield f"from {before.replicas} to {_pods(wanted['spec']['replicas'])}"
     hashes = wanted["metadata"]["annotations"]
     if before.template_hash not in hashes.values():
-        yield f"{before.replicas} engine pods are replaced, one at a time"
+        yield f"{_pods(before.replicas)} to replace, one at a time"
     else:
         yield "no engine pod is replaced"
+
+
+def _pods(count: int) -> str:
+    return f"{count} engine pod" if count == 1 else f"{count} engine pods"
 
 
 def as_text(plans: list[PoolPlan]) -> str:
