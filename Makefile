@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-down test soak unit e2e lint generate manifests verify images cluster-up cluster-down bench-router bench-classify bench-policy bench-real clean
+.PHONY: help setup demo demo-down test soak unit e2e lint generate manifests verify images cluster-up cluster-down bench-router bench-classify bench-policy bench-scaling bench-real clean
 
 export UV_PYTHON_DOWNLOADS := never
 # Tests and tools start Python hundreds of times; without compiled files each start takes two to three times as long.
@@ -75,6 +75,9 @@ bench-classify: setup ## How often the router's estimate sends a prompt to the w
 
 bench-policy: setup ## How long short and long requests wait under each routing policy, simulated (CHECK=1 fails on a missed target)
 	$(BIN)/python bench/policy
+
+bench-scaling: setup ## How long requests wait, and for how many replica-hours, under each autoscaler, simulated (CHECK=1 fails on a missed target)
+	$(BIN)/python bench/scaling
 
 bench-real: setup ## The same on two real vLLM engines on the CPU, shared and split by class (CHECK=1 fails on a missed target)
 	$(BIN)/python bench/real

@@ -113,7 +113,12 @@ def test_status_has_no_defaults_so_that_unknown_is_not_mistaken_for_zero() -> No
 
 def test_nested_objects_have_their_defaults_written_out_because_rules_are_checked_against_them() -> None:
     spec = schema_of(CRDS["pool"])["properties"]["spec"]["properties"]
-    assert spec["scaling"]["default"] == {"mode": "Fixed", "targetPerReplica": 8, "scaleDownWindow": "5m"}
+    assert spec["scaling"]["default"] == {
+        "mode": "Fixed",
+        "targetPerReplica": 8,
+        "headroom": 0,
+        "scaleDownWindow": "5m",
+    }
 
 
 def test_patterns_that_people_meet_answer_with_a_sentence() -> None:

@@ -12,6 +12,7 @@ MODEL_NAME_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9._:/@+-]*$"
 ModelName = Annotated[str, Field(min_length=1, max_length=128, pattern=MODEL_NAME_PATTERN)]
 MAX_REPLICAS: Final = 1000
 MAX_DRAIN_MARKS: Final = 32
+MAX_LOWER_DEMANDS: Final = 8
 MAX_POOL_NAME: Final = 50
 """Leaves room for the suffixes of children and pods within 63 characters."""
 
@@ -87,7 +88,11 @@ class Scaling(KubeModel):
     max_replicas: Annotated[int | None, Field(ge=1, le=MAX_REPLICAS)] = None
     """Never more replicas; required in mode QueueDepth. Live: takes effect without touching engines."""
     target_per_replica: Annotated[int, Field(ge=1, le=100_000)] = 8
-    """Queued plus running requests that one replica should carry. Live: takes effect without touching engines."""
+    """Queued plus running requests that one replica should carry: best where answers take about twice as long as alone, since the
+    operator reckons that fewer replicas answer more slowly. Live: takes effect without touching engines."""
+    headroom: Annotated[int, Field(ge=0, le=MAX_REPLICAS)] = 0
+    """Replicas in rotation beyond those that demand asks for, up to maxReplicas: what takes a surge while further ones start. Live:
+    takes effect without touching engines."""
     scale_down_window: Duration = "5m"
     """A replica goes only after demand stayed lower for this long. Live: takes effect without touching engines."""
 
@@ -177,6 +182,10 @@ class WorkspacePoolSpec(KubeModel):
                         "spec.replicas in mode Fixed",
                     ),
                     _rule(
+                        "self.mode == 'QueueDepth' || !has(self.headroom) || self.headroom == 0",
+                        "scaling.headroom works in mode QueueDepth only: set scaling.mode to QueueDepth",
+                    ),
+                    _rule(
                         "!has(self.minReplicas) || !has(self.maxReplicas) || self.minReplicas <= self.maxReplicas",
                         "scaling.minReplicas may not be larger than scaling.maxReplicas",
                     ),
@@ -215,15 +224,26 @@ class SliceStatus(KubeModel):
     """Free slices of this kind in the cluster when last looked at; absent when unknown."""
 
 
+class LowerDemand(KubeModel):
+    """Since a moment demand has never asked for more than so many replicas."""
+
+    since: Annotated[str, Field(max_length=40, json_schema_extra={"format": "date-time"})]
+    """The moment (RFC 3339)."""
+    replicas: int
+    """The most that was asked for since then."""
+
+
 class ScalingMemory(KubeModel):
     """What the scaler must remember over a restart of the operator."""
 
     desired: int = 0
     """Replicas decided last."""
-    lower_since: Annotated[str | None, Field(max_length=40, json_schema_extra={"format": "date-time"})] = None
-    """Since when demand has asked for fewer replicas (RFC 3339)."""
-    highest_since: int | None = None
-    """Most replicas that demand asked for since then: the scale-down goes no lower."""
+    lower: Annotated[list[LowerDemand], Field(max_length=MAX_LOWER_DEMANDS)] = []
+    """How long demand has asked for fewer replicas, and for how few at most; the longest first."""
+    last_depths: Annotated[list[int], Field(max_length=2)] = []
+    """Queue depths at the last two looks, two seconds apart; the older first."""
+    usual_depth_milli: int | None = None
+    """Queue depth in thousandths, as a mean over about a minute."""
 
 
 class DrainMark(KubeModel):

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from workslice_api.pool import Scaling, ScalingMemory, WorkspacePoolStatus
+from workslice_api.pool import LowerDemand, Scaling, ScalingMemory, WorkspacePoolStatus
 from workslice_api.state import PoolState, RouterState
 from workslice_operator.demand import Answer, RouterEndpoint, could_change, queue_signal, router_endpoints
 from workslice_operator.observed import QueueSignal
@@ -124,8 +124,8 @@ def test_a_signal_that_is_lost_or_found_concerns_the_pool() -> None:
 
 
 @pytest.mark.parametrize(("depth", "expected"), [(0, False), (4, False), (5, True), (9, True)])
-def test_during_a_pending_scale_down_only_growth_concerns(depth: int, expected: bool) -> None:
-    memory = ScalingMemory(desired=2, lower_since="2026-01-01T00:00:00Z", highest_since=1)
+def test_during_a_pending_scale_down_only_another_size_concerns(depth: int, expected: bool) -> None:
+    memory = ScalingMemory(desired=2, lower=[LowerDemand(since="2026-01-01T00:00:00Z", replicas=1)])
     assert concerns(depth, memory=memory) is expected
 
 

@@ -215,7 +215,8 @@ def test_unknown_demand_is_shown_as_unknown() -> None:
 
 
 def test_the_end_of_the_window_is_looked_at_in_time() -> None:
-    memory = {"scaling": {"desired": 2, "lowerSince": (NOW - timedelta(seconds=20)).isoformat(), "highestSince": 1}}
+    lower = [{"since": (NOW - timedelta(seconds=20)).isoformat(), "replicas": 1}]
+    memory = {"scaling": {"desired": 2, "lower": lower}}
     pods = (ready_pod("a"), ready_pod("b"))
     pool = make_pool(status=memory, scaling=BURST)
     result = planned(make_observed(pool, deployment=make_deployment(2), pods=pods, signal=QueueSignal(0, 0)))

@@ -266,6 +266,22 @@ async def test_demand_wakes_the_pools_that_it_concerns(world: World) -> None:
     assert world.woken == [KEY]
 
 
+async def test_a_surge_wakes_a_pool_at_its_second_look(world: World) -> None:
+    world.kube.put(raw_pool(scaling={"mode": "QueueDepth", "maxReplicas": 9, "targetPerReplica": 4}))
+    world.demand = QueueSignal(queued=4, running=0)
+    await world.reconcile()
+    world.reconciler.demand_changed()
+    world.woken.clear()
+    world.demand = QueueSignal(queued=30, running=0)
+    world.reconciler.demand_changed()
+    await world.reconcile()
+    assert world.pool.status.desired_replicas == 2
+    world.reconciler.demand_changed()
+    assert world.woken == [KEY]
+    await world.reconcile()
+    assert world.pool.status.desired_replicas == 8
+
+
 async def test_old_numbers_wake_a_pool_that_does_not_scale(world: World) -> None:
     world.demand = QueueSignal(queued=1, running=0)
     await world.reconcile()

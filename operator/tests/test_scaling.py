@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from pool_facts import NOW, make_pod, make_pool, ready_pod, unplaced_pod
 
 from workslice_api.names import Reason
-from workslice_api.pool import ScalingMemory, WorkspacePoolSpec
+from workslice_api.pool import LowerDemand, ScalingMemory, WorkspacePoolSpec
 from workslice_operator.observed import QueueSignal
 from workslice_operator.scaling import ReplicaCounts, count_replicas, decide
 
@@ -18,9 +18,11 @@ def spec(**scaling: Any) -> WorkspacePoolSpec:
 
 
 def lower_since(seconds: float, desired: int, highest: int) -> ScalingMemory:
-    return ScalingMemory(
-        desired=desired, lower_since=(NOW - timedelta(seconds=seconds)).isoformat(), highest_since=highest
-    )
+    return ScalingMemory(desired=desired, lower=[line(seconds, highest)])
+
+
+def line(seconds_ago: float, replicas: int) -> LowerDemand:
+    return LowerDemand(since=(NOW - timedelta(seconds=seconds_ago)).isoformat(), replicas=replicas)
 
 
 def test_mode_fixed_follows_spec_replicas_whatever_demand_is() -> None:
@@ -53,13 +55,13 @@ def test_demand_above_the_maximum_is_named() -> None:
 def test_lower_demand_first_opens_a_window() -> None:
     decision = decide(spec(), ScalingMemory(desired=4), ReplicaCounts(4), QueueSignal(0, 9), NOW)
     assert (decision.desired, decision.reason) == (4, Reason.SCALE_DOWN_DELAYED)
-    assert decision.memory == ScalingMemory(desired=4, lower_since=NOW.isoformat(), highest_since=2)
+    assert decision.memory == lower_since(0, 4, 2)
 
 
 def test_after_the_window_the_pool_shrinks_to_the_most_that_was_wanted_in_it() -> None:
     decision = decide(spec(), lower_since(60, 5, 3), ReplicaCounts(5), QueueSignal(0, 1), NOW)
     assert (decision.desired, decision.reason) == (3, Reason.SCALED_DOWN)
-    assert decision.memory == ScalingMemory(desired=3, lower_since=NOW.isoformat(), highest_since=1)
+    assert decision.memory == lower_since(0, 3, 1)
 
 
 def test_demand_that_comes_back_within_the_window_keeps_the_replicas() -> None:
@@ -103,7 +105,7 @@ def test_a_lowered_maximum_takes_effect_at_once() -> None:
 
 def test_a_window_from_before_a_lowered_maximum_begins_anew() -> None:
     decision = decide(spec(maxReplicas=3), lower_since(90, 5, 4), ReplicaCounts(5), QueueSignal(0, 0), NOW)
-    assert (decision.desired, decision.memory.lower_since) == (3, NOW.isoformat())
+    assert (decision.desired, decision.memory.lower) == (3, [line(0, 1)])
 
 
 def test_messages_hold_no_number_of_requests_since_that_would_rewrite_the_status_all_the_time() -> None:
@@ -127,7 +129,13 @@ def test_messages_hold_no_number_of_requests_since_that_would_rewrite_the_status
     ids=["starting", "too late", "ready", "without a place", "going", "failed"],
 )
 def test_only_placed_pods_within_their_timeout_count_as_starting(pod: Any, starting: int, unplaced: int) -> None:
-    assert count_replicas([pod], 1, 600, NOW) == ReplicaCounts(1, starting, unplaced)
+    counts = count_replicas([pod], 1, 600, NOW)
+    assert (counts.starting, counts.unplaced) == (starting, unplaced)
+
+
+def test_ready_replicas_are_those_that_carry_the_depth() -> None:
+    pods = [ready_pod("a"), make_pod("b"), ready_pod("c", deleting=True)]
+    assert count_replicas(pods, 3, 600, NOW).carrying == 1
 
 
 SIGNALS = st.one_of(st.none(), st.builds(QueueSignal, st.integers(0, 200), st.integers(0, 200)))
@@ -175,3 +183,22 @@ def test_a_pool_never_shrinks_below_what_was_wanted_within_the_window(depths: li
         if decision.desired < memory.desired:
             assert decision.desired >= max(wanted[-7:])
         memory = decision.memory
+
+
+@pytest.mark.parametrize(
+    ("depth", "desired", "said"),
+    [
+        (8, 3, "with scaling.headroom 2"),
+        (33, 6, "with scaling.headroom 2, of which scaling.maxReplicas leaves 1"),
+        (48, 6, "with scaling.headroom 2, of which scaling.maxReplicas leaves 0"),
+    ],
+)
+def test_headroom_is_kept_above_demand_as_far_as_the_maximum_allows(depth: int, desired: int, said: str) -> None:
+    decision = decide(spec(headroom=2), ScalingMemory(desired=1), ReplicaCounts(1), QueueSignal(depth, 0), NOW)
+    assert decision.desired == desired
+    assert decision.message.endswith(said)
+
+
+def test_a_minimum_above_demand_and_headroom_does_not_speak_of_headroom() -> None:
+    decision = decide(spec(headroom=1, minReplicas=4), ScalingMemory(), ReplicaCounts(4), QueueSignal(0, 0), NOW)
+    assert (decision.desired, decision.message) == (4, "queue depth asks for 4 replicas")

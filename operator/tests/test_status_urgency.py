@@ -1,7 +1,7 @@
 import pytest
 
 from workslice_api.conditions import condition
-from workslice_api.pool import DrainMark, ScalingMemory, SliceStatus, WorkspacePoolStatus
+from workslice_api.pool import DrainMark, LowerDemand, ScalingMemory, SliceStatus, WorkspacePoolStatus
 from workslice_operator.status_urgency import Urgency, urgency
 
 NOW = "2026-01-01T00:00:00Z"
@@ -28,10 +28,11 @@ def test_an_equal_status_is_not_written() -> None:
         {"queue_depth": 9},
         {"queue_depth": None},
         {"slices": SliceStatus(profile="1g.10gb", wanted=2, granted=2, free=0)},
-        {"scaling": ScalingMemory(desired=2, lower_since=NOW, highest_since=1)},
+        {"scaling": ScalingMemory(desired=2, lower=[LowerDemand(since=NOW, replicas=1)])},
+        {"scaling": ScalingMemory(desired=2, last_depths=[1, 2], usual_depth_milli=1500)},
         {"conditions": [condition("Ready", True, "PoolReady", "1 of 3 replicas are ready", 1, NOW)]},
     ],
-    ids=["depth", "depth unknown", "free slices", "pending scale-down", "figures in a message"],
+    ids=["depth", "depth unknown", "free slices", "pending scale-down", "depths", "figures in a message"],
 )
 def test_numbers_can_wait(fields: dict[str, object]) -> None:
     assert changed(**fields) is Urgency.NUMBERS
@@ -53,3 +54,9 @@ def test_numbers_can_wait(fields: dict[str, object]) -> None:
 )
 def test_decisions_are_written_at_once(fields: dict[str, object]) -> None:
     assert changed(**fields) is Urgency.DECISION
+
+
+def test_a_scale_down_that_is_off_is_written_at_once_lest_a_restart_makes_it_happen() -> None:
+    pending = ScalingMemory(desired=2, lower=[LowerDemand(since=NOW, replicas=1)])
+    stored = STORED.model_copy(update={"scaling": pending})
+    assert urgency(stored, STORED) is Urgency.DECISION

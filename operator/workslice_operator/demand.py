@@ -1,6 +1,5 @@
 """Demand from the routers, without I/O: which routers there are, the sum of what they report, which pools it concerns."""
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -9,6 +8,8 @@ from workslice_api.names import ROUTER_ADMIN_PORT_NAME
 from workslice_api.pool import Scaling, WorkspacePoolStatus
 from workslice_api.state import RouterState
 from workslice_operator.observed import QueueSignal
+from workslice_operator.wanted_replicas import wanted_replicas
+from workslice_operator.weighed_depth import weighed_depth
 
 NUMBERS_SECONDS: Final = 30.0
 """Queue numbers reach a pool's status at most this often."""
@@ -93,10 +94,7 @@ def could_change(scaling: Scaling, status: WorkspacePoolStatus, signal: QueueSig
         return False
     if signal is None or status.queue_depth is None:
         return (signal is None) != (status.queue_depth is None)
-    wanted = math.ceil(signal.depth / scaling.target_per_replica)
-    wanted = min(max(wanted, scaling.min_replicas or 1), scaling.max_replicas or wanted)
     memory = status.scaling
-    if memory.lower_since is None:
-        return wanted != status.desired_replicas
-    # A scale-down is pending and wakes the pool by itself; only demand that grows concerns it.
-    return wanted >= status.desired_replicas or wanted > (memory.highest_since or 0)
+    wanted = wanted_replicas(scaling, weighed_depth(memory, signal), signal.queued, status.ready_replicas)
+    wanted = min(max(wanted, scaling.min_replicas or 1), scaling.max_replicas or wanted)
+    return wanted != (memory.lower[-1].replicas if memory.lower else status.desired_replicas)

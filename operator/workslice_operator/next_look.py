@@ -23,9 +23,9 @@ def next_look(observed: Observed, decision: Decision, startup_timeout: float, no
 
 
 def _delays(observed: Observed, decision: Decision, startup_timeout: float, now: datetime) -> Iterator[float]:
-    if decision.memory.lower_since:
-        window = timedelta(seconds=duration_seconds(observed.pool.spec.scaling.scale_down_window))
-        left = (datetime.fromisoformat(decision.memory.lower_since) + window - now).total_seconds()
+    window = timedelta(seconds=duration_seconds(observed.pool.spec.scaling.scale_down_window))
+    for one in decision.memory.lower:
+        left = (datetime.fromisoformat(one.since) + window - now).total_seconds()
         yield left if left > 0 else _UNWATCHED_SECONDS
     live = [pod for pod in observed.pods if pod.live]
     if sum(pod.scheduled for pod in live) < decision.desired or observed.missing_volumes:

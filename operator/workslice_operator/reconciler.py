@@ -44,6 +44,7 @@ from workslice_operator.slice_choice import with_chosen_slice
 from workslice_operator.slice_conditions import free_although_refused
 from workslice_operator.slice_inventory import SliceInventory
 from workslice_operator.status_urgency import Urgency, urgency
+from workslice_operator.weighed_depth import remember
 
 PREDECESSOR_SECONDS = 1.0
 UNWATCHED_SECONDS = 15.0
@@ -131,10 +132,16 @@ class PoolReconciler:
             return None  # the pool goes too, and its own event tells when
 
     def demand_changed(self) -> None:
-        """Show what routers said, and queue the pools for which it may change a decision or whose status has old numbers."""
+        """Another look at what routers say, every two seconds: remember it, show it, and queue the pools for which it may change a
+        decision or whose status has old numbers.
+        """
         now = self._monotonic()
         for key, known in self._remembered.items():
             signal = self._signal(known.pool.key)
+            if signal is not None and known.pool.spec.scaling.mode == "QueueDepth":
+                memory = remember(known.status.scaling, signal)
+                if memory is not known.status.scaling:
+                    known.status = known.status.model_copy(update={"scaling": memory})
             depth = signal.depth if signal else None
             self._metrics.set("pool_queue_depth", depth, key.namespace, key.name)
             if says_paused(known.status.conditions):

@@ -1,17 +1,20 @@
 """How many replicas a pool should run: pure. Its memory lives in the pool's status, so a restart of the operator loses nothing.
 
-Up at once, down only after demand stayed lower for the whole window, and then no lower than the most that was wanted in it.
+Up at once, down only after demand stayed lower for the whole window, and then no lower than the most that was wanted in it. Which
+depth counts is `weighed_depth.py`, how many replicas it is worth `wanted_replicas.py`.
 """
 
-import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from workslice_api.names import Reason
-from workslice_api.pool import ScalingMemory, WorkspacePoolSpec
+from workslice_api.pool import LowerDemand, ScalingMemory, WorkspacePoolSpec
 from workslice_api.quantity import duration_seconds
+from workslice_operator.lower_demand import asked, most_within
 from workslice_operator.observed import PodFacts, QueueSignal
+from workslice_operator.wanted_replicas import demanded_replicas
+from workslice_operator.weighed_depth import weighed_depth
 
 
 @dataclass(frozen=True)
@@ -24,6 +27,13 @@ class ReplicaCounts:
     """Placed, not ready yet and within their startup timeout."""
     unplaced: int = 0
     """Without a place: a scale-down takes them first."""
+    ready: int | None = None
+    """Those that carry the queue depth; None: as many as `current`."""
+
+    @property
+    def carrying(self) -> int:
+        """Replicas over which the queue depth is spread."""
+        return self.ready if self.ready is not None else self.current or 0
 
 
 @dataclass(frozen=True)
@@ -46,6 +56,7 @@ def count_replicas(
         current=current,
         starting=sum(is_starting(pod, startup_timeout, now) for pod in live),
         unplaced=sum(not pod.scheduled for pod in live),
+        ready=sum(pod.ready for pod in live),
     )
 
 
@@ -79,46 +90,61 @@ def decide(
             "operator reaches its admin port",
             memory.model_copy(update={"desired": base}),
         )
-    uncapped = math.ceil(signal.depth / spec.scaling.target_per_replica)
-    wanted = min(max(uncapped, minimum), maximum)
+    demanded = demanded_replicas(
+        weighed_depth(memory, signal), signal.queued, counts.carrying, spec.scaling.target_per_replica
+    )
+    wanted = min(max(demanded + spec.scaling.headroom, minimum), maximum)
     if wanted < base:
         return _lower(spec, memory, counts, base, wanted, now)
-    steady = ScalingMemory(desired=wanted)
-    if uncapped > maximum:
+    steady = _moved(memory, wanted)
+    if demanded > maximum:
         return Decision(
             wanted,
             Reason.LIMITED_BY_MAXIMUM,
             f"demand asks for more than scaling.maxReplicas ({maximum}): raise it if slices are free, or let requests wait",
             steady,
         )
-    if wanted > base:
-        return Decision(wanted, Reason.SCALED_UP, f"queue depth asks for {_replicas(wanted)}", steady)
-    return Decision(wanted, Reason.STEADY, f"queue depth asks for {_replicas(wanted)}", steady)
+    message = f"queue depth asks for {_replicas(wanted)}{_headroom(demanded, wanted, spec)}"
+    return Decision(wanted, Reason.SCALED_UP if wanted > base else Reason.STEADY, message, steady)
+
+
+def _headroom(demanded: int, wanted: int, spec: WorkspacePoolSpec) -> str:
+    """What a message says of headroom: that it is in the number, or how much of it the maximum leaves."""
+    headroom = spec.scaling.headroom
+    if not headroom or wanted > demanded + headroom:  # the minimum is above both
+        return ""
+    if wanted - demanded < headroom:
+        return f" with scaling.headroom {headroom}, of which scaling.maxReplicas leaves {max(0, wanted - demanded)}"
+    return f" with scaling.headroom {headroom}"
+
+
+def _moved(memory: ScalingMemory, desired: int, lower: Sequence[LowerDemand] = ()) -> ScalingMemory:
+    """The memory with another size."""
+    return memory.model_copy(update={"desired": desired, "lower": list(lower)})
 
 
 def _lower(
     spec: WorkspacePoolSpec, memory: ScalingMemory, counts: ReplicaCounts, base: int, wanted: int, now: datetime
 ) -> Decision:
-    began, highest = now, wanted
-    # A mark at or above the present size is from before someone lowered the bounds: the window begins anew.
-    if memory.lower_since and (memory.highest_since or 0) < base:
-        began, highest = datetime.fromisoformat(memory.lower_since), max(wanted, memory.highest_since or 0)
-    window = duration_seconds(spec.scaling.scale_down_window)
-    waiting = ScalingMemory(desired=base, lower_since=began.isoformat(), highest_since=highest)
-    if (now - began).total_seconds() < window:
-        message = f"demand asks for fewer replicas; down to {_replicas(highest)} when it stays so for {spec.scaling.scale_down_window}"
+    # Lines at or above the present size are from before someone lowered the bounds: they say nothing of demand.
+    lower = asked([one for one in memory.lower if one.replicas < base], wanted, now)
+    waiting = _moved(memory, base, lower)
+    window = spec.scaling.scale_down_window
+    most = most_within(lower, duration_seconds(window), now)
+    if most is None:
+        message = (
+            f"demand asks for fewer replicas; down to {_replicas(lower[0].replicas)} when it stays so for {window}"
+        )
         return Decision(base, Reason.SCALE_DOWN_DELAYED, message, waiting)
     # Replicas that start would be the first to go (a ReplicaSet deletes those that are not ready), so demand would pay twice.
     # Those without a place go before them and cost nothing.
     floor = base - counts.unplaced if counts.starting else 0
-    target = max(highest, floor)
+    target = max(most, floor)
     if target >= base:
-        message = f"down to {_replicas(highest)} as soon as the ones that start now are ready"
+        message = f"down to {_replicas(most)} as soon as the ones that start now are ready"
         return Decision(base, Reason.HELD_WHILE_STARTING, message, waiting)
-    remains = ScalingMemory(desired=target)
-    if wanted < target:
-        remains = ScalingMemory(desired=target, lower_since=now.isoformat(), highest_since=wanted)
-    message = f"demand asked for at most {_replicas(highest)} during {spec.scaling.scale_down_window}"
+    message = f"demand asked for at most {_replicas(most)} during {window}"
+    remains = _moved(memory, target, [one for one in lower if one.replicas < target])
     return Decision(target, Reason.SCALED_DOWN, message, remains)
 
 

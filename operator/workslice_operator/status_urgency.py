@@ -5,6 +5,7 @@ from enum import Enum
 from typing import Any
 
 from workslice_api.pool import WorkspacePoolStatus
+from workslice_operator.lower_demand import claims_no_more
 from workslice_operator.pause import says_paused
 
 _NUMBER = re.compile(r"\d+")
@@ -28,13 +29,15 @@ def urgency(stored: WorkspacePoolStatus, planned: WorkspacePoolStatus) -> Urgenc
     pause = says_paused(planned.conditions)
     if pause is not None and pause == says_paused(stored.conditions):
         return Urgency.NOTHING
-    return Urgency.NUMBERS if _decision(stored) == _decision(planned) else Urgency.DECISION
+    # An operator that starts from the stored memory may shrink the pool later than this one would, never sooner.
+    safe = claims_no_more(stored.scaling.lower, planned.scaling.lower)
+    return Urgency.NUMBERS if safe and _decision(stored) == _decision(planned) else Urgency.DECISION
 
 
 def _decision(status: WorkspacePoolStatus) -> dict[str, Any]:
     view = status.to_wire()
     view.pop("queueDepth", None)
-    # The pending scale-down is kept in memory as well (see PoolReconciler); in the status it is for a restart.
+    # The rest of the memory is kept by the process as well (see PoolReconciler); in the status it is for a restart.
     view["scaling"] = status.scaling.desired
     view["slices"].pop("free", None)
     view["conditions"] = [

@@ -1,0 +1,36 @@
+"""How many replicas a queue depth is worth. Pure.
+
+A replica answers more slowly the more it has to do, so the same requests are fewer at a time on more replicas, and more on fewer. Where
+the target is the load at which answers take twice as long as alone, what n replicas run below it comes to the target on
+2·n·running / (n·target + running) of them. To divide by the target instead swings for ever under a load that does not change: what is
+just too much for one replica looks, on two, as if it were little enough for one. Above the target it is divided, but asks for no more
+than twice the replicas: what is left to do shows when they are there. Requests that wait say nothing of how fast anything is: they
+are divided.
+"""
+
+from workslice_api.pool import Scaling
+from workslice_operator.weighed_depth import MILLI
+
+
+def wanted_replicas(scaling: Scaling, depth_milli: int, queued: int, ready: int) -> int:
+    """Replicas for a depth in thousandths, of which so many requests wait and `ready` replicas run the others; with headroom, without
+    bounds.
+    """
+    return demanded_replicas(depth_milli, queued, ready, scaling.target_per_replica) + scaling.headroom
+
+
+def demanded_replicas(depth_milli: int, queued: int, ready: int, target: int) -> int:
+    """The same without headroom."""
+    target_milli = target * MILLI
+    waiting = min(queued * MILLI, depth_milli) if ready else depth_milli
+    running = depth_milli - waiting
+    at_target = ready * target_milli
+    if running >= at_target:
+        return _rounded_up(min(running, 2 * at_target) + waiting, target_milli)
+    # Both parts over one denominator, so that nothing is rounded but the sum.
+    slowed = at_target + running
+    return _rounded_up(2 * running * at_target + waiting * slowed, slowed * target_milli)
+
+
+def _rounded_up(value: int, by: int) -> int:
+    return -(-value // by)
