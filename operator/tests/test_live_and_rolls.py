@@ -29,6 +29,7 @@ POOL_CHANGES: dict[str, Any] = {
     "scaling.minReplicas": 2,
     "scaling.maxReplicas": 4,
     "scaling.targetPerReplica": 3,
+    "scaling.headroom": 1,
     "scaling.scaleDownWindow": "9s",
     "queue.maxDepth": 3,
     "queue.maxInFlightPerReplica": 3,
