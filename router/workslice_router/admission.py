@@ -1,7 +1,7 @@
 """Places requests: plan, grant at once or queue, settle. All accounting of pools and replicas changes here and nowhere else."""
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, Protocol
 
 from workslice_router.affinity import Affinity
@@ -42,21 +42,31 @@ class Observer(Protocol):
         """A replica was given a rest."""
 
 
-@dataclass(eq=False, slots=True)
 class Lease:
     """A request's place on a replica, from the grant until `settle`. It keeps its pool and replica, whatever the table does."""
 
-    admission: "Admission"
-    plan: Plan
-    pool: Pool
-    replica: Replica
-    queued_seconds: float
-    probe: bool
-    work: Work
-    granted_at: float
-    open: bool = True
-    turn: tuple[PoolQueue, Waiter] | None = None
-    """Where and as what it waited, until it is known what it cost its caller."""
+    def __init__(
+        self,
+        admission: "Admission",
+        plan: Plan,
+        pool: Pool,
+        replica: Replica,
+        queued_seconds: float,
+        probe: bool,
+        work: Work,
+        granted_at: float,
+    ) -> None:
+        self.admission = admission
+        self.plan = plan
+        self.pool = pool
+        self.replica = replica
+        self.queued_seconds = queued_seconds
+        self.probe = probe
+        self.work = work
+        self.granted_at = granted_at
+        self.open = True
+        self.turn: tuple[PoolQueue, Waiter] | None = None
+        """Where and as what it waited, until it is known what it cost its caller."""
 
     @property
     def class_name(self) -> str:

@@ -70,14 +70,15 @@ def client_response_lines(headers: Headers) -> bytes:
 
 
 def _end_to_end_lines(headers: Headers, dropped: frozenset[bytes]) -> list[bytes]:
-    lines = []
+    """Pieces of lines."""
+    lines: list[bytes] = []
     for header in headers:
         name = header[0]
         if name in dropped:
             if name == b"connection":
                 return _lines_not_named(headers, dropped)
         elif not name.startswith(_OWN_PREFIXES):
-            lines.append(b"%b: %b\r\n" % header)
+            lines += (name, b": ", header[1], b"\r\n")  # four small pieces are joined faster than one is formatted
     return lines
 
 

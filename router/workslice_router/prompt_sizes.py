@@ -1,6 +1,6 @@
 """The sizes of the prompts that wait on a replica, and exact sums over them in a time that hardly grows with their number. Pure."""
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from dataclasses import dataclass, field
 from itertools import accumulate
 from operator import mul
@@ -28,7 +28,9 @@ class PromptSizes:
 
     def remove(self, size: float, urgency: float) -> None:
         """One less of those that were added with the same numbers."""
-        place = self._urgencies.index(urgency, bisect_left(self.smallest_first, size))
+        place = bisect_right(self.smallest_first, size) - 1
+        while self._urgencies[place] != urgency:  # the last one that fits: sums up to there stay
+            place -= 1
         del self.smallest_first[place], self._urgencies[place]
         self._forget_from(place)
 
@@ -46,8 +48,9 @@ class PromptSizes:
         return longer, self._urgent_tokens[place] + (self._urgency[-1] - self._urgency[place]) * size
 
     def _forget_from(self, place: int) -> None:
-        for sums in (self._tokens, self._urgency, self._urgent_tokens):
-            del sums[place + 1 :]
+        if place + 1 < len(self._tokens):
+            for sums in (self._tokens, self._urgency, self._urgent_tokens):
+                del sums[place + 1 :]
 
     def _sum(self) -> None:
         known = len(self._tokens) - 1

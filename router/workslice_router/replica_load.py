@@ -44,21 +44,20 @@ FIRST_PACE: Final = EnginePace(10_000.0, 512, 4)
 """Of a replica of which nothing is known."""
 
 
-@dataclass(eq=False, slots=True)
 class Work:
-    """One request on a replica."""
+    """One request on a replica: tokens of its prompts and expected of its answers, and the level of its class."""
 
-    prompt: float
-    """Tokens of its prompts."""
-    answer: float
-    """Tokens of its answers, expected."""
-    level: ServiceLevel | None
-    """Of its class."""
-    sent: float = 0.0
-    ahead: float = 0.0
-    """Prompt tokens to be computed before its first token, its own included, as expected when it was sent; 0 without a level."""
-    familiar: bool = False
-    """A part of its prompt is taken to be in the engine's cache, and not counted."""
+    __slots__ = ("ahead", "answer", "familiar", "level", "prompt", "sent")
+
+    def __init__(self, prompt: float, answer: float, level: ServiceLevel | None) -> None:
+        self.prompt = prompt
+        self.answer = answer
+        self.level = level
+        self.sent = 0.0
+        self.ahead = 0.0
+        """Prompt tokens to be computed before its first token, its own included, as expected when it was sent; 0 without a level."""
+        self.familiar = False
+        """A part of its prompt is taken to be in the engine's cache, and not counted."""
 
 
 @dataclass(eq=False, slots=True)

@@ -1,7 +1,7 @@
 """Reads a request's body once into the few facts that decisions need; the bytes themselves are forwarded as they came."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 import jiter
@@ -24,7 +24,9 @@ COMPLETION_TOKENS: Final = 16
 _FRAME: Final = 4
 
 
-@dataclass(slots=True)  # not frozen: that would cost as much for each field as reading one, for every request
+# Not frozen: that would cost as much for each field as reading one, for every request. With its own __init__ here and in other classes
+# of which every request makes one: what dataclass makes is never compiled, and takes ten times as long.
+@dataclass(slots=True, init=False)
 class RequestView:
     """What the router knows of a request. Nobody changes it."""
 
@@ -53,12 +55,48 @@ class RequestView:
     """The client sent a top-level `cache_salt`."""
     has_priority: bool
     """The client sent a top-level `priority`."""
-    truncates_prompt: bool = False
+    truncates_prompt: bool
     """The engine cuts the prompt before it counts it (vLLM's `truncate_prompt_tokens`)."""
-    ignores_end: bool = False
+    ignores_end: bool
     """The answer goes on until something cuts it (vLLM's `ignore_eos`)."""
-    prefix: Prefix | None = None
+    prefix: Prefix | None
     """How the prompt begins; None when it is short, not one text, or nobody asked."""
+
+    def __init__(
+        self,
+        model: str,
+        stream: bool,
+        prompt_size: int,
+        prompt_least: int,
+        kind: TextKind,
+        media: int,
+        prompt_tokens: int,
+        prompts: int,
+        max_tokens: int | None,
+        choices: int,
+        include_usage: bool,
+        has_cache_salt: bool,
+        has_priority: bool,
+        truncates_prompt: bool = False,
+        ignores_end: bool = False,
+        prefix: Prefix | None = None,
+    ) -> None:
+        self.model = model
+        self.stream = stream
+        self.prompt_size = prompt_size
+        self.prompt_least = prompt_least
+        self.kind = kind
+        self.media = media
+        self.prompt_tokens = prompt_tokens
+        self.prompts = prompts
+        self.max_tokens = max_tokens
+        self.choices = choices
+        self.include_usage = include_usage
+        self.has_cache_salt = has_cache_salt
+        self.has_priority = has_priority
+        self.truncates_prompt = truncates_prompt
+        self.ignores_end = ignores_end
+        self.prefix = prefix
 
 
 def read_request_body(body: bytes, endpoint: str, *, prefix: bool = False, counted: bool = False) -> RequestView:
@@ -104,17 +142,19 @@ def read_request_body(body: bytes, endpoint: str, *, prefix: bool = False, count
     )
 
 
-@dataclass(slots=True)
 class _Prompt:
     """What of a body goes into the prompt."""
 
-    texts: list[str] = field(default_factory=list)
-    frames: int = 0
-    """Tokens that the chat template puts around messages."""
-    media: int = 0
-    tokens: int = 0
-    prompts: int = 1
-    tool_characters: int = 0
+    __slots__ = ("frames", "media", "prompts", "texts", "tokens", "tool_characters")
+
+    def __init__(self, texts: list[str], tokens: int = 0, prompts: int = 1) -> None:
+        self.texts = texts
+        self.tokens = tokens
+        self.prompts = prompts
+        self.frames = 0
+        """Tokens that the chat template puts around messages."""
+        self.media = 0
+        self.tool_characters = 0
 
     @property
     def mostly_tools(self) -> bool:
@@ -140,13 +180,13 @@ class _Prompt:
 def _text_prompt(prompt: Any, name: str) -> _Prompt:
     """A string, a list of strings, a list of token numbers, or a list of such lists; of a list the largest counts."""
     if prompt is None:
-        return _Prompt()  # the engine says what is missing, in its own words
+        return _Prompt([])  # the engine says what is missing, in its own words
     if isinstance(prompt, str):
         return _Prompt([prompt])
     if not isinstance(prompt, list):
         raise _wrong(name, "a string, a list of strings or lists of token numbers")
     if prompt and isinstance(prompt[0], int):
-        return _Prompt(tokens=len(prompt))
+        return _Prompt([], tokens=len(prompt))
     longest, tokens = "", 0
     for item in prompt:
         if isinstance(item, str):
@@ -159,7 +199,7 @@ def _text_prompt(prompt: Any, name: str) -> _Prompt:
 
 
 def _chat_prompt(parsed: Mapping[str, Any]) -> _Prompt:
-    prompt = _Prompt()
+    prompt = _Prompt([])
     messages = parsed.get("messages")
     if messages is None:
         return prompt  # the engine says what is missing, in its own words

@@ -12,7 +12,7 @@ from workslice_router.request_body import RequestView
 from workslice_router.routing_table import ClassRoutes, ModelRoutes, Pool, RoutingTable
 
 
-@dataclass(slots=True)  # not frozen: see RequestView
+@dataclass(slots=True, init=False)  # neither frozen nor with dataclass's __init__: see RequestView
 class Plan:
     """Good for every attempt of a request. Nobody changes it: a request that needs another one gets a new one."""
 
@@ -35,10 +35,42 @@ class Plan:
     bounded: bool
     """The client set max_tokens."""
     arrived: float
-    sequences: int = 1
+    sequences: int
     """What the engine makes of it: one for each answer of each prompt."""
-    ties: Ties | None = None
+    ties: Ties | None
     """What ties it to replicas, if anything does."""
+
+    def __init__(
+        self,
+        routes: ModelRoutes,
+        chosen: ClassRoutes,
+        generation: int,
+        requested_class: str | None,
+        prompt_tokens: int,
+        total: int,
+        room: int,
+        least_tokens: int,
+        work: int,
+        prompt_work: int,
+        bounded: bool,
+        arrived: float,
+        sequences: int = 1,
+        ties: Ties | None = None,
+    ) -> None:
+        self.routes = routes
+        self.chosen = chosen
+        self.generation = generation
+        self.requested_class = requested_class
+        self.prompt_tokens = prompt_tokens
+        self.total = total
+        self.room = room
+        self.least_tokens = least_tokens
+        self.work = work
+        self.prompt_work = prompt_work
+        self.bounded = bounded
+        self.arrived = arrived
+        self.sequences = sequences
+        self.ties = ties
 
     @property
     def size(self) -> int:

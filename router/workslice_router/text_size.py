@@ -8,9 +8,10 @@ them is learned from its engines, for each kind on its own.
 import string
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from enum import IntEnum
 from itertools import accumulate
-from typing import Final, NamedTuple
+from typing import Final
 
 
 class TextKind(IntEnum):
@@ -31,14 +32,20 @@ class TextKind(IntEnum):
     """Descriptions of functions, which every model's template prints in its own way; who knows what texts are for decides it."""
 
 
-class TextSize(NamedTuple):
-    """What the counts say of a text."""
+@dataclass(slots=True, init=False)  # see RequestView
+class TextSize:
+    """What the counts say of a text. Nobody changes it."""
 
     tokens: float
     """By the weights; a model's own ratio goes on top."""
     least: int
     """Fewest tokens that it has in any tokenizer: long words of ten letters and more are one token, and signs may be none."""
     kind: TextKind
+
+    def __init__(self, tokens: float, least: int, kind: TextKind) -> None:
+        self.tokens = tokens
+        self.least = least
+        self.kind = kind
 
 
 _PIECES: Final = 8

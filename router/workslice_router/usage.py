@@ -1,7 +1,8 @@
 """Finds the engine's token counts, and why an answer ended, in the bytes of the answer without parsing all of it."""
 
 import re
-from typing import Final, NamedTuple
+from dataclasses import dataclass
+from typing import Final
 
 # Inside a JSON string these quotes would be escaped, so text that a model or user wrote never matches.
 _PROMPT: Final = re.compile(rb'"prompt_tokens"\s*:\s*(\d{1,10})')
@@ -14,11 +15,16 @@ _USUAL: Final = re.compile(
 _COMPLETION: Final = re.compile(rb'"completion_tokens"\s*:\s*(\d{1,10})')
 
 
-class Usage(NamedTuple):
-    """Tokens of a request as its engine counted them."""
+@dataclass(slots=True, init=False)  # see RequestView
+class Usage:
+    """Tokens of a request as its engine counted them. Nobody changes it."""
 
     prompt_tokens: int
     completion_tokens: int
+
+    def __init__(self, prompt_tokens: int, completion_tokens: int) -> None:
+        self.prompt_tokens = prompt_tokens
+        self.completion_tokens = completion_tokens
 
 
 def find_usage(data: bytes) -> Usage | None:
