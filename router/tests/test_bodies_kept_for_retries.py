@@ -2,17 +2,11 @@
 
 import asyncio
 
-import pytest
 from router_under_test import RunningRouter, chat, pool, post, running_router, until
 from scripted_engine import HELLO, EngineRequest, Wire, response, scripted_engine
 
 LIMIT = 1_000_000
 ROOM = {"class_tokens": 10**7, "context_tokens": 10**7}
-
-
-@pytest.fixture(autouse=True)
-def little_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("workslice_router.data_path.MAX_HELD_BYTES", LIMIT)
 
 
 class Engine:
@@ -36,7 +30,10 @@ def held(router: RunningRouter) -> list[int]:
 
 async def test_the_largest_body_that_runs_is_forgotten_first_and_nobody_is_refused():
     engine_like = Engine()
-    async with scripted_engine(engine_like) as engine, running_router(engine, spec=pool(**ROOM)) as router:
+    async with (
+        scripted_engine(engine_like) as engine,
+        running_router(engine, spec=pool(**ROOM), max_held_bytes=LIMIT) as router,
+    ):
         large, small = chat("l" * 900_000), chat("s" * 300_000)
         asked = [asyncio.create_task(router.ask(body)) for body in (large, small)]
         await until(lambda: len(engine.requests) == 2)
@@ -50,7 +47,7 @@ async def test_a_request_whose_body_is_forgotten_fails_with_its_replica():
     async with (
         scripted_engine(engine_like) as one,
         scripted_engine(engine_like) as two,
-        running_router(one, two, spec=pool(**ROOM)) as router,
+        running_router(one, two, spec=pool(**ROOM), max_held_bytes=LIMIT) as router,
     ):
         asked = asyncio.create_task(router.ask(chat("x" * 1_500_000)))
         await until(lambda: held(router) == [0], "the body to be forgotten")
@@ -65,7 +62,7 @@ async def test_a_request_that_waits_keeps_its_body():
     engine_like = Engine()
     async with (
         scripted_engine(engine_like) as engine,
-        running_router(engine, spec=pool(max_concurrent=1, **ROOM)) as router,
+        running_router(engine, spec=pool(max_concurrent=1, **ROOM), max_held_bytes=LIMIT) as router,
     ):
         first, second = chat("a" * 800_000), chat("b" * 900_000)
         running = asyncio.create_task(router.ask(first))
@@ -81,7 +78,7 @@ async def test_an_edited_copy_of_a_body_counts_too():
     engine_like = Engine()
     async with (
         scripted_engine(engine_like) as engine,
-        running_router(engine, spec=pool(**ROOM)) as router,
+        running_router(engine, spec=pool(**ROOM), max_held_bytes=LIMIT) as router,
         router.client() as client,
     ):
         body = chat("x" * 300_000, model="tiny-alias")

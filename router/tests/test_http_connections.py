@@ -163,14 +163,11 @@ async def test_a_client_that_reads_only_after_it_has_sent_everything_still_gets_
     assert answer.startswith(b"HTTP/1.1 413 ")
 
 
-async def test_bodies_beyond_what_a_router_may_hold_are_refused_and_the_smaller_ones_go_on(
-    monkeypatch: pytest.MonkeyPatch,
-):
-    monkeypatch.setattr("workslice_router.data_path.MAX_HELD_BYTES", 3_000_000)
+async def test_bodies_beyond_what_a_router_may_hold_are_refused_and_the_smaller_ones_go_on():
     small = chat("s" * 1000)
     async with (
         scripted_engine() as engine,
-        running_router(engine) as router,
+        running_router(engine, max_held_bytes=3_000_000) as router,
         router.client() as first,
         router.client() as second,
         router.client() as third,

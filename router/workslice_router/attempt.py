@@ -3,7 +3,6 @@
 import logging
 from typing import Final, Protocol
 
-from workslice_router import hung_replica
 from workslice_router.admission import Lease
 from workslice_router.client_response import ClientResponse
 from workslice_router.data_path import DataPath
@@ -350,8 +349,9 @@ class Attempt:
         engine, silent = self._engine, now - self._silent_since
         if engine is None:
             return
-        if silent >= hung_replica.SILENT_SECONDS:
-            self._data_path.hung.suspect(self._lease.pool, self._lease.replica)
+        hung = self._data_path.hung
+        if silent >= hung.silent_seconds:
+            hung.suspect(self._lease.pool, self._lease.replica)
         # A lost node gets as long on an open connection as it gets to open one.
         patience = self._data_path.settings.connect_timeout
         if silent >= patience and engine.lose_if_unacknowledged(patience):

@@ -11,11 +11,12 @@ from workslice_router.admission import Admission
 from workslice_router.api_keys import ApiKeys
 from workslice_router.engine_connection import IdleConnections
 from workslice_router.estimate import Estimator
+from workslice_router.freed_memory import give_back_freed_memory
 from workslice_router.hung_replica import HungReplicas
 from workslice_router.metrics import Metrics
 from workslice_router.openai_errors import Reason, refusal
 from workslice_router.routing_table import RoutingTable
-from workslice_router.settings import MAX_HELD_BYTES, Settings
+from workslice_router.settings import Settings
 
 if TYPE_CHECKING:
     from workslice_router.client_connection import ClientConnection
@@ -25,6 +26,7 @@ SWEEP_SECONDS: Final = 0.1
 _SWEEPS_PER_ROUND: Final = 10
 _SMALL_ROUND: Final = 256
 _KEY_CHECK_SECONDS: Final = 2.0
+_TRIM_SECONDS: Final = 2.0
 
 log = logging.getLogger("workslice_router.data_path")
 
@@ -60,6 +62,7 @@ class DataPath:
         self._ids = random.Random()  # unique, not secret
         self._attempts = count()
         self._next_key_check = 0.0
+        self._next_trim = 0.0
         self._unchecked: list[ClientConnection] = []
 
     def new_request_id(self) -> bytes:
@@ -96,6 +99,9 @@ class DataPath:
         if now >= self._next_key_check:
             self._next_key_check = now + _KEY_CHECK_SECONDS
             self.keys.reload_if_changed()
+        if now >= self._next_trim:
+            self._next_trim = now + _TRIM_SECONDS
+            give_back_freed_memory()
 
     def _check_connections(self, now: float) -> None:
         """Check the deadlines of some connections; each has its turn within a second, however many there are."""
@@ -112,19 +118,20 @@ class DataPath:
         count.
         """
         self.holding = {connection for connection in self.holding if connection.held_bytes}
+        most = self.settings.max_held_bytes
         held = sum(connection.held_bytes for connection in self.holding)
         held += sum(exchange.held_bytes for exchange in self.exchanges)
-        if held <= MAX_HELD_BYTES:
+        if held <= most:
             return
         for exchange in sorted(self.exchanges, key=lambda one: one.held_bytes, reverse=True):
             held -= exchange.forget_body()
-            if held <= MAX_HELD_BYTES:
+            if held <= most:
                 return
         receiving = [connection for connection in self.holding if connection.receiving]
         for connection in sorted(receiving, key=lambda one: one.held_bytes, reverse=True):
             held -= connection.held_bytes
             connection.refuse_body(refusal(Reason.ROUTER_BUSY, retry_after=1))
-            if held <= MAX_HELD_BYTES:
+            if held <= most:
                 break
 
     def close(self) -> None:

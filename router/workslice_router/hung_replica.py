@@ -54,9 +54,10 @@ class HungReplicas:
         self._admission = admission
         self._start_task = start_task
         self._clock = clock
+        self.silent_seconds = SILENT_SECONDS
 
     def suspect(self, pool: Pool, replica: Replica) -> None:
-        """A request to this replica has been silent for SILENT_SECONDS."""
+        """A request to this replica has been silent for `silent_seconds`."""
         if self._clock() >= replica.ask_after:
             replica.ask_after = math.inf
             self._start_task(self._ask_until_it_answers(pool, replica))

@@ -19,6 +19,7 @@ from workslice_router.api_keys import ApiKeys
 from workslice_router.client_connection import ClientConnection
 from workslice_router.data_path import DataPath
 from workslice_router.estimate import Estimator
+from workslice_router.freed_memory import keep_freed_memory
 from workslice_router.gauge_scrape import GaugeScrape
 from workslice_router.json_log import configure_json_log
 from workslice_router.kubernetes_access import KubernetesConfigError
@@ -39,6 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     settings = parse_arguments(sys.argv[1:] if arguments is None else arguments)
     configure_json_log(settings.log_level)
     _raise_open_files_limit()
+    keep_freed_memory()
     try:
         status = uvloop.run(run(settings))
     except (StaticPoolsError, KubernetesConfigError) as error:

@@ -15,8 +15,6 @@ MAX_HEAD_BYTES: Final = 64 * 1024
 MAX_HEADERS: Final = 128
 MAX_PIPELINED_BYTES: Final = 64 * 1024
 """Held of requests that a client sends before the answer to the one before."""
-MAX_HELD_BYTES: Final = 384 * 1024 * 1024
-"""Of requests that are being read, wait or run, all together; the chart gives a router 1 GiB."""
 LOG_LEVELS: Final = ("debug", "info", "warning", "error")
 
 
@@ -33,6 +31,8 @@ class Settings:
     model_owners: Mapping[str, str] | None = None
     default_output_tokens: int = 512
     max_body_bytes: int = 32 * 1024 * 1024
+    max_held_bytes: int = 384 * 1024 * 1024
+    """Of requests that are being read, wait or run, all together; the chart gives a router 1 GiB."""
     drain_timeout: float = 120.0
     idle_timeout: float = 300.0
     name: str = ""
