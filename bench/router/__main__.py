@@ -2,8 +2,8 @@
 
 Each stands on a core of its own in front of the same fake engines, and gets the same load in turns, so that ratios count: absolute
 times say more about the machine. Prints a table and writes ../results/router.json and router.svg; with CHECK=1 a missed target ends
-with status 1. REQUESTS=1000000 lengthens the last part, in which the router must not become slower or larger; COMPILED=1 adds the
-router with a compiled request path (docs/decisions/compiled-request-path.md), whose figures no target judges.
+with status 1. The router is compiled, as in its image (docs/decisions/compiled-request-path.md); INTERPRETED=1 adds it as it runs from a
+checkout, whose figures no target judges. REQUESTS=1000000 lengthens the last part, in which the router must not become slower or larger.
 """
 
 import json
@@ -20,16 +20,29 @@ from measure import measure
 from memory import growth_for_stopped_reader, with_open_streams
 from plot import bar_chart
 from report import ENGINE, Results, Row, document, heading, line, row, show
-from routers import COMPILED, NGINX, RUST, WORKSLICE, Running, cores, engines, nginx, router, vllm_router
+from routers import (
+    INTERPRETED,
+    NGINX,
+    RUST,
+    WORKSLICE,
+    Running,
+    cores,
+    engines,
+    nginx,
+    router,
+    router_python,
+    vllm_router,
+)
 
 ROUNDS = int(os.environ.get("ROUNDS", "3"))
-CONTESTANTS = (WORKSLICE, *([COMPILED] if os.environ.get("COMPILED") == "1" else []), NGINX, RUST)
+CONTESTANTS = (WORKSLICE, *([INTERPRETED] if os.environ.get("INTERPRETED") == "1" else []), NGINX, RUST)
 SECONDS = os.environ.get("BENCH_SECONDS", "3")
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 
 
 def main() -> None:
     versions = {
+        "python": subprocess.run([router_python(), "-V"], check=True, capture_output=True, text=True).stdout.split()[1],
         NGINX: subprocess.run([nginx(), "-v"], check=True, capture_output=True, text=True)
         .stderr.strip()
         .rpartition("/")[2],
@@ -54,10 +67,12 @@ def main() -> None:
                     found[name].append(measure(load, one, others, "--seconds", SECONDS))
             rows.append(row(load, found))
             print(line(rows[-1]), flush=True)
-        stopped = {name: growth_for_stopped_reader(name, one) for name, one in running.items()}
-        streams = {name: with_open_streams(name, one) for name, one in running.items()}
-        results = Results(rows, streams, stopped, versions)
-        write(results)  # the rest takes long, and what is found should not be lost with it
+        results = Results(rows, versions)
+        write(results)  # what is found so far is not lost with a part that fails
+        for name, one in running.items():
+            results.stopped_mb[name] = growth_for_stopped_reader(name, one)
+            results.open_mb[name] = with_open_streams(name, one)
+        write(results)
         results.endurance = endure(running, others)
     write(results)
     missed = show(results)

@@ -46,7 +46,7 @@ class Load:
 
     def __init__(self, arguments: argparse.Namespace) -> None:
         self.wire, self.answer = request(arguments), answer(arguments)
-        self.until = time.perf_counter() + arguments.seconds
+        self.until = float("inf")
         self.requests_left = arguments.requests
         self.open = arguments.connections
         self.done = asyncio.get_running_loop().create_future()
@@ -118,6 +118,7 @@ async def main(arguments: argparse.Namespace) -> None:
         # Paced streams begin one after the other: all at once, the last would wait for the first.
         delay = arguments.pause * arguments.tokens / 1000 * number / arguments.connections
         await loop.create_connection(functools.partial(Client, load, delay), "127.0.0.1", arguments.port)
+    load.until = time.perf_counter() + arguments.seconds
     await load.done
     result = {
         "requests": len(load.seconds),

@@ -13,6 +13,8 @@ from routers import Running
 
 OPEN_STREAMS = 1000
 STOPPED_SECONDS = 4.0
+_AT_ONCE = 100
+"""So many streams are opened at a time: what is measured is that they are open, not that they come together."""
 _OPEN_SECONDS = 45.0
 """Longest time until all streams have begun; they last for 60 s, so that none ends before the last one is open."""
 _DRAIN_SECONDS = 90.0
@@ -36,7 +38,11 @@ def with_open_streams(name: str, router: Running) -> float:
     """Megabytes while OPEN_STREAMS streams are open, each with a token every second."""
     print(f"memory of {name} with {OPEN_STREAMS:,} open streams", file=sys.stderr, flush=True)
 
-    async def one() -> asyncio.StreamWriter:
+    async def one(turn: asyncio.Semaphore) -> asyncio.StreamWriter:
+        async with turn:
+            return await opened()
+
+    async def opened() -> asyncio.StreamWriter:
         reader, writer = await asyncio.open_connection("127.0.0.1", router.port)
         writer.write(_request(60, 1000))
         head = await reader.readuntil(b"\r\n\r\n")
@@ -49,7 +55,8 @@ def with_open_streams(name: str, router: Running) -> float:
         return writer
 
     async def all_of_them() -> float:
-        opening = [asyncio.create_task(one()) for _ in range(OPEN_STREAMS)]
+        turn = asyncio.Semaphore(_AT_ONCE)
+        opening = [asyncio.create_task(one(turn)) for _ in range(OPEN_STREAMS)]
         try:
             async with asyncio.timeout(_OPEN_SECONDS):
                 writers = await asyncio.gather(*opening)

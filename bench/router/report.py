@@ -1,8 +1,7 @@
 """The table of a run, and which targets it missed."""
 
 import datetime
-import platform
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from statistics import median
 from typing import Any
@@ -47,9 +46,9 @@ class Results:
     """What a run has found so far."""
 
     rows: list[Row]
-    open_mb: dict[str, float]
-    stopped_mb: dict[str, float]
     versions: dict[str, str]
+    open_mb: dict[str, float] = field(default_factory=dict)
+    stopped_mb: dict[str, float] = field(default_factory=dict)
     endurance: Endurance | None = None
     """Measured last."""
 
@@ -68,9 +67,10 @@ def checks(results: Results) -> list[tuple[str, float, float]]:
         if load.added_first_byte_ms is not None:
             added = one.first_byte_ms[WORKSLICE] - one.first_byte_ms[ENGINE]
             found.append((f"{load.name}: added to the first byte, ms", added, load.added_first_byte_ms))
-    found.append((f"memory with {OPEN_STREAMS:,} open streams, MB", results.open_mb[WORKSLICE], MOST_MB))
-    stopped = results.stopped_mb[WORKSLICE]
-    found.append((f"memory for a reader stopped {STOPPED_SECONDS:g} s, MB", stopped, MOST_STOPPED_MB))
+    if (stopped := results.stopped_mb.get(WORKSLICE)) is not None:
+        found.append((f"memory for a reader stopped {STOPPED_SECONDS:g} s, MB", stopped, MOST_STOPPED_MB))
+    if (streams := results.open_mb.get(WORKSLICE)) is not None:
+        found.append((f"memory with {OPEN_STREAMS:,} open streams, MB", streams, MOST_MB))
     if (endurance := results.endurance) is not None:
         found.append((f"growth of CPU / nginx's over {REQUESTS:,} requests", endurance.cpu_growth, MOST_CPU_GROWTH))
         memory = endurance.memory_growth
@@ -125,7 +125,6 @@ def document(results: Results) -> dict[str, Any]:
     return {
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "versions": {
-            "python": platform.python_version(),
             "uvloop": version("uvloop"),
             "httptools": version("httptools"),
             **results.versions,

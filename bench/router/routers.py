@@ -5,6 +5,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import sysconfig
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,17 +14,18 @@ from pathlib import Path
 
 from workslice_cluster.cache_entry import made_once
 from workslice_cluster.cache_folder import cache_folder
-from workslice_cluster.content_hash import content_hash, source_files
+from workslice_cluster.compiled_router import ensure as compiled
+from workslice_cluster.content_hash import content_hash
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-WORKSLICE, COMPILED, NGINX, RUST = "workslice", "compiled", "nginx", "vllm-router"
+WORKSLICE, INTERPRETED, NGINX, RUST = "workslice", "interpreted", "nginx", "vllm-router"
 _START_SECONDS = 60
 
 # Everything that costs time per request is on: two pools whose classes have service levels, so that every request is weighed against
 # every replica; lengths and paces are learned; gauges are read; metrics, request ids and placement headers are always on. The engines
-# are whole GPUs that run so many at once that nothing ever waits for a place, not even 1,000 streams on engines that seem slow (a
-# quarter of maxConcurrent is the least that the router lets run on each): the others have no queue that would hold it back.
+# are whole GPUs that take so many at once that nothing ever waits for a place, not even 1,000 streams on engines that seem slow: the
+# others have no queue either.
 _POOLS = """
 profiles:
 - name: tiny
@@ -39,12 +41,14 @@ pools:
     profileRef: {{name: tiny}}
     model: tiny
     requestClass: {{name: short, maxTotalTokens: 4096, slo: {{timeToFirstToken: 500ms, timePerOutputToken: 50ms}}}}
+    queue: {{maxInFlightPerReplica: 4096}}
   replicas: ["127.0.0.1:{engines[0]}"]
 - name: long
   spec:
     profileRef: {{name: tiny}}
     model: tiny
     requestClass: {{name: long, maxTotalTokens: 400000, slo: {{timeToFirstToken: 12s, timePerOutputToken: 100ms}}}}
+    queue: {{maxInFlightPerReplica: 4096}}
   replicas: ["127.0.0.1:{engines[1]}"]
 """
 _NGINX = """
@@ -139,10 +143,11 @@ def router(name: str, engines: list[int], core: str, folder: Path) -> Iterator[R
     if name == NGINX:
         (folder / "nginx.conf").write_text(_NGINX.format(engines=engines, port=port, folder=folder))
         command = [nginx(), "-c", str(folder / "nginx.conf")]
-    elif name in (WORKSLICE, COMPILED):
-        environment = {"PYTHONPATH": str(compiled())} if name == COMPILED else {}
+    elif name in (WORKSLICE, INTERPRETED):
+        own = [compiled()] if name == WORKSLICE else [ROOT / "router", ROOT / "crds"]
+        environment = {"PYTHONPATH": os.pathsep.join(map(str, [*own, sysconfig.get_path("platlib")]))}
         (folder / "pools.yaml").write_text(_POOLS.format(engines=engines))
-        command = [sys.executable, "-m", "workslice_router", "--pools", str(folder / "pools.yaml")]
+        command = [router_python(), "-S", "-m", "workslice_router", "--pools", str(folder / "pools.yaml")]
         command += ["--host", "127.0.0.1", "--port", str(port), "--admin-port", str(admin), "--log-level", "warning"]
     else:
         packages = vllm_router()
@@ -152,6 +157,15 @@ def router(name: str, engines: list[int], core: str, folder: Path) -> Iterator[R
         command += ["--log-level", "warning", "--prometheus-port", str(admin)]
     with pinned(name, core, command, port, **environment) as running:
         yield running
+
+
+def router_python() -> str:
+    """A Python like that of the router's image, which is optimised with profiles as Debian's and the official images' are: others, such as
+    pyenv's, need a quarter more CPU.
+    """
+    if "--enable-optimizations" in (sysconfig.get_config_var("CONFIG_ARGS") or ""):
+        return sys.executable
+    return shutil.which(f"python3.{sys.version_info.minor}", path="/usr/bin") or sys.executable
 
 
 def nginx() -> str:
@@ -170,14 +184,3 @@ def vllm_router() -> Path:
 def _fetch(folder: Path) -> None:
     uv = [sys.executable, "-m", "uv", "pip", "install", "--quiet", "--no-deps", "--require-hashes"]
     subprocess.run([*uv, "--target", str(folder / "packages"), "-r", str(HERE / "requirements.txt")], check=True)
-
-
-def compiled() -> Path:
-    """A folder with the router of this checkout whose request path is compiled, made once."""
-    sources = [*source_files(ROOT / "router/workslice_router"), *source_files(ROOT / "crds/workslice_api")]
-
-    def make(folder: Path) -> None:
-        command = [sys.executable, "-m", "workslice_router.compile_request_path", str(folder)]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-
-    return made_once(cache_folder() / "bench-router-compiled", content_hash(sources, root=ROOT), make)
