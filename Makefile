@@ -42,7 +42,10 @@ demo-down: setup ## Stop what `make demo` started
 	$(BIN)/python -m demo.remove
 
 test: lint verify prepare ## Everything: lint, types, generated files, unit, chart and end-to-end tests
-	$(BIN)/pytest -v --durations=15 $(CORES) -m "not soak" crds/tests operator/tests router/tests charts/tests e2e
+	@echo "== the router's tests on its compiled modules, which its image has"
+	$(BIN)/python -m workslice_cluster.compiled_router $(BIN)/pytest -q $(CORES) router/tests
+	$(BIN)/pytest -q -m interpreted router/tests
+	$(BIN)/pytest -v --durations=15 $(CORES) -m "not soak" crds/tests operator/tests charts/tests e2e
 
 soak: prepare ## The end-to-end tests that wait for minutes on purpose: crashed engines, API outages, cordoned nodes
 	$(BIN)/pytest -v --durations=15 -m soak e2e

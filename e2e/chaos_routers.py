@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import functools
 import itertools
 import json
 import os
@@ -21,12 +22,14 @@ from chaos_pods import HOST
 from free_ports import free_port
 from host_processes import Process
 from process_usage import held_by, memory_of
+from workslice_cluster import compiled_router
 from workslice_router.api_keys import hash_key
 
 DRAIN_SECONDS: Final = 30.0
 """More than any request of a storm takes."""
 _DEADLINE_SECONDS: Final = 120.0
 _LOOK_SECONDS: Final = 0.05
+_compiled = functools.cache(compiled_router.ensure)
 _TASKS: Final = re.compile(r"^workslice_router_tasks (\d+)", re.MULTILINE)
 
 
@@ -47,6 +50,8 @@ class Router:
     admin_port: int = field(default_factory=free_port)
     in_rotation: bool = False
     """Whether a Service would send it new connections."""
+    modules: Path = field(default_factory=_compiled)
+    """The router as its image has it."""
     process: asyncio.subprocess.Process | None = None
     exits: list[tuple[str, int]] = field(default_factory=list)
     """How it was ended, and its exit status."""
@@ -56,7 +61,7 @@ class Router:
         """Start it and wait until it is ready."""
         words = ["--host", HOST, "--port", str(self.port), "--admin-port", str(self.admin_port), "--name", self.name]
         words += ["--api-keys", str(self.keys), "--drain-timeout", str(DRAIN_SECONDS), "--log-level", "debug"]
-        environment = {**os.environ, "KUBECONFIG": str(self.kubeconfig)}
+        environment = {**os.environ, "KUBECONFIG": str(self.kubeconfig), "PYTHONPATH": str(self.modules)}
         self.logs.append(self.folder / f"{self.name}-{len(self.logs)}.log")
         with self.logs[-1].open("wb") as log:
             self.process = await asyncio.create_subprocess_exec(

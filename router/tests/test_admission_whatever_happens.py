@@ -147,7 +147,7 @@ class Admitting(RuleBasedStateMachine):
         lease = request.lease
         if lease is None or not lease.open:
             return request
-        again = Request(self.bench, request.excluded | {lease.replica.uid})
+        again = Request(self.bench, excluded=request.excluded | {lease.replica.uid})
         lease.settle(outcome)
         self.all.append(again)
         again.submit(max_tokens=lease.plan.work)

@@ -83,6 +83,7 @@ async def test_a_client_that_leaves_the_queue_never_reaches_an_engine(streams: b
         assert len(engine.requests) == 1
 
 
+@pytest.mark.interpreted
 async def test_a_client_that_leaves_while_the_router_connects_sends_nothing_to_the_engine(
     monkeypatch: pytest.MonkeyPatch,
 ):

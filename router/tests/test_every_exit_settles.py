@@ -137,6 +137,7 @@ async def test_accounts_are_zero_after_waiting(leaves: bool):
         await until(router.at_rest)
 
 
+@pytest.mark.interpreted
 async def test_accounts_are_zero_after_a_fault_of_the_router_itself(monkeypatch: pytest.MonkeyPatch):
     def fault(*arguments: object) -> bytes:
         raise RuntimeError("a fault")
@@ -165,6 +166,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.interpreted
 @pytest.mark.parametrize(("behaviour", "what", "begun"), FAULTS.values(), ids=FAULTS.keys())
 async def test_a_fault_of_the_router_in_a_callback_ends_the_request_and_nothing_else(
     behaviour: Behaviour, what: str, begun: bool, monkeypatch: pytest.MonkeyPatch

@@ -200,6 +200,7 @@ def test_a_client_that_would_be_told_to_go_on_gets_the_refusal_instead():
     assert reader.ready[0].refusal is not None
 
 
+@pytest.mark.interpreted
 def test_a_fault_of_the_router_itself_is_not_called_the_clients(monkeypatch: pytest.MonkeyPatch):
     def fault(*arguments: object) -> None:
         raise RuntimeError("a fault")

@@ -165,6 +165,7 @@ async def test_an_unreachable_single_replica_gives_503_at_once():
     assert (answer.status, answer.headers["x-workslice-reason"]) == (503, "engine_unreachable")
 
 
+@pytest.mark.interpreted
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.EADDRNOTAVAIL])
 async def test_a_router_without_files_or_ports_does_not_blame_the_replicas(
     number: int, monkeypatch: pytest.MonkeyPatch
@@ -210,6 +211,7 @@ async def test_a_kept_connection_that_the_engine_has_just_closed_is_replaced_and
     assert [answer.status for answer in got] == [200, 200, 200]
 
 
+@pytest.mark.interpreted
 async def test_a_kept_connection_that_breaks_while_the_engine_works_is_a_failure_of_the_replica(
     monkeypatch: pytest.MonkeyPatch,
 ):

@@ -2,8 +2,8 @@
 
 FOLDER gets the packages workslice_router and workslice_api; with it first on PYTHONPATH, `python -m workslice_router` runs the compiled
 modules. They are the same sources, compiled by mypyc with the types that mypy checks; the sources stay beside them, so that without
-the compiled files all runs as before. Needs mypy, setuptools, a C compiler and Python's headers, and about a minute of one core. What it
-gains and why it is no default: docs/decisions/compiled-request-path.md.
+the compiled files all runs as before. Needs mypy, setuptools, a C compiler and Python's headers, and about a minute of one core. The
+image is built with it; what it gains: docs/decisions/compiled-request-path.md.
 """
 
 import os

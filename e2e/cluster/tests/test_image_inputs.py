@@ -94,8 +94,9 @@ def test_what_a_dockerfile_copies_from_the_checkout_is_an_input_of_its_tag() -> 
 @pytest.mark.parametrize("name", ["operator", "router", "engine-sim", "device-plugin"])
 def test_the_dockerfile_exports_the_lock_with_the_options_of_the_tag(name: str) -> None:
     dockerfile = " ".join((repository() / "images" / name / "Dockerfile").read_text().replace("\\\n", " ").split())
-    options = export_command(Path("uv"), IMAGES[name])
-    assert " ".join(str(word).replace("=", " ") for word in options) in dockerfile
+    for packages in filter(None, (IMAGES[name].packages, IMAGES[name].compiler)):
+        options = export_command(Path("uv"), packages)
+        assert " ".join(str(word).replace("=", " ") for word in options) in dockerfile
 
 
 def test_the_device_plugin_image_has_every_module_that_the_device_plugin_imports() -> None:
@@ -109,25 +110,27 @@ def test_the_device_plugin_image_has_every_module_that_the_device_plugin_imports
 
 
 def test_the_device_plugin_image_installs_what_speaks_grpc_and_no_more() -> None:
-    names = set(re.findall(r"^([a-z0-9-]+)==", images.requirements(IMAGES["device-plugin"]), flags=re.MULTILINE))
+    names = set(
+        re.findall(r"^([a-z0-9-]+)==", images.requirements(IMAGES["device-plugin"].packages), flags=re.MULTILINE)
+    )
     assert names == {"grpcio", "protobuf", "typing-extensions"}
 
 
 def test_the_simulated_engine_s_image_installs_a_web_server_and_nothing_of_a_model() -> None:
-    names = set(re.findall(r"^([a-z0-9-]+)==", images.requirements(IMAGES["engine-sim"]), flags=re.MULTILINE))
+    names = set(re.findall(r"^([a-z0-9-]+)==", images.requirements(IMAGES["engine-sim"].packages), flags=re.MULTILINE))
     assert {"uvicorn", "starlette", "prometheus-client"} <= names
     assert not {"torch", "vllm", "kopf", "kubernetes"} & names
 
 
 def test_the_router_image_installs_neither_kopf_nor_kubernetes() -> None:
-    locked = images.requirements(IMAGES["router"])
+    locked = images.requirements(IMAGES["router"].packages)
     names = set(re.findall(r"^([a-z0-9-]+)==", locked, flags=re.MULTILINE))
     assert {"httptools", "uvloop", "pydantic"} <= names
     assert not {"kopf", "kubernetes", "pytest"} & names
 
 
 def test_the_operator_image_installs_kopf_with_hashes_and_no_development_packages() -> None:
-    locked = images.requirements(IMAGES["operator"])
+    locked = images.requirements(IMAGES["operator"].packages)
     names = set(re.findall(r"^([a-z0-9-]+)==", locked, flags=re.MULTILINE))
     assert {"kopf", "kubernetes"} <= names
     assert not {"pytest", "mypy", "workslice"} & names

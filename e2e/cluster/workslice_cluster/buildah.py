@@ -29,10 +29,10 @@ def build(
     )
 
 
-def commit_root(root: Path, name: str) -> None:
-    """Make an image of one layer out of a folder."""
+def commit_root(root: Path, name: str, *, base: str = "scratch") -> None:
+    """Make an image out of a folder: one layer, on top of those of `base`."""
     failure = f"{name} could not be committed"
-    container = run([*_buildah(), "from", "scratch"], failure=failure).strip()
+    container = run([*_buildah(), "from", "--pull-never", base], failure=failure).strip()
     try:
         run([*_buildah(), "copy", "--quiet", container, root, "/"], failure=failure, timeout=600)
         settings = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8"}

@@ -14,6 +14,7 @@ class Image:
     name: str
     sources: tuple[str, ...]
     packages: tuple[str, ...] = ()  # options of `uv export`; none: no packages
+    compiler: tuple[str, ...] = ()  # the same for a stage that needs a C compiler, if there is one
     target: str | None = None
 
 
@@ -21,7 +22,12 @@ IMAGES = {
     image.name: image
     for image in (
         Image("operator", ("crds/workslice_api", "operator/workslice_operator"), ("--no-dev", "--extra=operator")),
-        Image("router", ("crds/workslice_api", "router/workslice_router"), ("--no-dev", "--extra=router")),
+        Image(
+            "router",
+            ("crds/workslice_api", "router/workslice_router"),
+            ("--no-dev", "--extra=router"),
+            ("--only-group=compiler",),
+        ),
         # The lock of the CPU environment is no input: on the embedded cluster the environment is mounted.
         Image("vllm", ("images/vllm/serve_on_cpu.py",), target="cpu"),
         Image("engine-sim", ("e2e/simulator/engine_sim",), ("--only-group=engine-sim",)),
@@ -56,7 +62,7 @@ def tag(image: Image, *, repository: Path, base: str, requirements: str) -> str:
     return content_hash(files, root=repository, also=[image.name, image.target or "", base, requirements])
 
 
-def export_command(uv: Path, image: Image) -> Sequence[str | Path]:
-    """Return the command that prints the image's locked packages; the Dockerfiles run the same one."""
-    options = ["--frozen", *image.packages, "--no-emit-project", "--no-header", "--no-annotate"]
+def export_command(uv: Path, packages: Sequence[str]) -> Sequence[str | Path]:
+    """Return the command that prints locked packages of an image; the Dockerfiles run the same one."""
+    options = ["--frozen", *packages, "--no-emit-project", "--no-header", "--no-annotate"]
     return [uv, "export", "--quiet", *options]

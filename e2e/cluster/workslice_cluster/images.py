@@ -4,9 +4,10 @@
 """
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
-from workslice_cluster import base_image, buildah, debian_packages
+from workslice_cluster import base_image, buildah, compiler_image, debian_packages
 from workslice_cluster.cache_entry import keep_newest, made_once
 from workslice_cluster.cache_folder import cache_folder
 from workslice_cluster.cluster_error import ClusterError
@@ -45,20 +46,25 @@ def ensure(name: str) -> tuple[Path, str]:
     return folder / archive, reference
 
 
-def requirements(image: Image) -> str:
-    """Return the locked packages that the image installs, as pip reads them; nothing for an image without any."""
-    if not image.packages:
+def requirements(packages: Sequence[str]) -> str:
+    """Return the locked packages of these options as pip reads them; nothing for an image without any."""
+    if not packages:
         return ""
-    command = [*export_command(uv(), image), f"--project={repository()}"]
+    command = [*export_command(uv(), packages), f"--project={repository()}"]
     return run(command, failure="the locked packages could not be listed", environment=uv_environment())
 
 
 def _version(image: Image) -> str:
-    return tag(image, repository=repository(), base=base_image.reference(), requirements=requirements(image))
+    base, locked = base_image.reference(), requirements(image.packages)
+    if image.compiler:
+        base, locked = compiler_image.reference(), locked + requirements(image.compiler)
+    return tag(image, repository=repository(), base=base, requirements=locked)
 
 
 def _build(image: Image, reference: str) -> None:
-    base = base_image.ensure()
+    arguments = {"PYTHON_IMAGE": base_image.ensure()}
+    if image.compiler:
+        arguments["COMPILER_IMAGE"] = compiler_image.ensure()
     title = f"image {image.name}"
     with step(title):
         buildah.build(
@@ -66,7 +72,7 @@ def _build(image: Image, reference: str) -> None:
             dockerfile=repository() / "images" / image.name / "Dockerfile",
             context=repository(),
             title=title,
-            arguments={"PYTHON_IMAGE": base},
+            arguments=arguments,
             target=image.target,
         )
 
