@@ -281,6 +281,8 @@ class Attempt:
         self._request = (b"", b"")
         self._owner.begun()
         lines = client_response_lines(self._headers) + self._own_lines
+        self._headers.clear()  # a stream need not keep them for minutes
+        self._own_lines = b""
         self._response.begin(self._status, lines, self._length, data)
 
     # --- the end ----------------------------------------------------------------------------------------------------------

@@ -172,7 +172,8 @@ class EngineConnection(asyncio.Protocol):
         assert reader is not None
         if self._status:
             status, self._status = self._status, 0
-            reader.response_started(status, self._head)
+            head, self._head = self._head, []
+            reader.response_started(status, head)
         if self._body_parts and self._reader is reader:
             parts, self._body_parts = self._body_parts, []
             reader.response_body(parts[0] if len(parts) == 1 else b"".join(parts))

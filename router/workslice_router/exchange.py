@@ -178,8 +178,9 @@ class Exchange:
     # --- how an attempt ends ----------------------------------------------------------------------------------------------
 
     def begun(self) -> None:
-        """There will be no other attempt: the body is no longer needed."""
+        """There will be no other attempt: what was sent is no longer needed."""
         self._body = b""
+        self._request.forget_headers()
         self._comment_at = inf
 
     @contained

@@ -54,6 +54,11 @@ class IncomingRequest:
         """The headers are complete: make `header` find them."""
         self._first = dict(reversed(self.headers))
 
+    def forget_headers(self) -> None:
+        """Nobody asks for them any more: a stream that goes on for minutes need not keep them."""
+        self.headers.clear()
+        self._first.clear()
+
     def header(self, name: bytes) -> bytes | None:
         """The first header of this lower-case name."""
         return self._first.get(name)
