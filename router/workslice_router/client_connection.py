@@ -107,7 +107,7 @@ class ClientConnection(asyncio.Protocol):
         try:
             while self._exchange is None and not (self.write_paused or self.closed or self._closing):
                 if reader.ready:
-                    self._answer(reader.ready.popleft())
+                    self._answer(reader.ready.pop(0))
                 elif self._held:
                     data = b"".join(self._held)
                     self._held.clear()
