@@ -61,6 +61,8 @@ POOLS: Final = (
 REPLICAS: Final = 2
 ROUTERS: Final = 2
 CALLERS: Final = ("ada", "bob", "eve")
+CALM_SECONDS: Final = 5.0
+"""Requests go on for so long after the last fault: without them no router finds out that a replica which failed is well again."""
 _REQUESTS_PER_SECOND: Final = 12
 _LEFT_TOKENS: Final = (400, 600)
 _BURST: Final = 20
@@ -144,7 +146,7 @@ class Plan:
 def plan(seed: int, seconds: float) -> Plan:
     """The same storm for the same seed."""
     # A source of chance for each part, so that more of one does not change the others.
-    asks = tuple(_asks(Random(f"asks {seed}"), seconds))
+    asks = tuple(_asks(Random(f"asks {seed}"), seconds + CALM_SECONDS))
     faults = {pool.name: tuple(_faults(Random(f"{pool.name} {seed}"), seconds)) for pool in POOLS}
     router_ends = tuple(_router_ends(Random(f"routers {seed}"), seconds))
     return Plan(seed, seconds, asks, faults, router_ends, tuple(_api_outages(Random(f"API {seed}"), seconds)))

@@ -121,8 +121,6 @@ def _of_loss(case: _Case, status: int | None) -> Iterator[str]:
 
 def _of_good_answer(case: _Case) -> Iterator[str]:
     tried = case.tried
-    if not tried.ask.stream and case.struck(Fault.TOO_SHORT):
-        return
     if tried.end is End.CUT:
         if RouterFault.KILL in case.router_troubles:
             return
@@ -131,7 +129,7 @@ def _of_good_answer(case: _Case) -> Iterator[str]:
         if tried.ask.stream and not says_anything(tried):
             yield from _of_loss(case, None)
             return
-        harmless = {Fault.TOO_LONG, Fault.TOO_SHORT} if tried.ask.stream else {Fault.TOO_SHORT}
+        harmless = {Fault.TOO_LONG, Fault.TOO_SHORT} if tried.ask.stream else set[Fault]()
         if not (case.struck(*DEADLY - harmless) or case.was_reset_midway()):
             yield "an answer is cut although nothing happened to its replica"
     fault = fault_of(tried)
