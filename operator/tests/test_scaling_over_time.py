@@ -3,7 +3,7 @@
 from datetime import timedelta
 from math import exp
 
-from hypothesis import given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from pool_facts import NOW, make_pool
 
@@ -99,11 +99,16 @@ def test_after_a_restart_the_size_is_soon_the_same_again(depths: list[int], at: 
     start=st.integers(1, 12),
     cold_start=st.integers(1, 60),
 )
+@example(work=1.0, slowing=0.9375, target=2, headroom=2, start=1, cold_start=1)
+@example(work=1.0, slowing=1.0, target=7, headroom=3, start=1, cold_start=1)
 @settings(deadline=None, max_examples=60)
 def test_under_a_constant_load_nothing_scales_after_ten_minutes(
     work: float, slowing: float, target: int, headroom: int, start: int, cold_start: int
 ) -> None:
-    """More replicas answer faster and so have fewer requests at a time: the size changes the very signal that it follows."""
+    """More replicas answer faster and so have fewer requests at a time: the size changes the very signal that it follows. With less
+    than one request at a time there is no constant load: it comes and goes.
+    """
+    assume(work * target >= 1)
     scaling = {"mode": "QueueDepth", "maxReplicas": 40, "targetPerReplica": target, "headroom": headroom}
     spec = make_pool(scaling=scaling | {"scaleDownWindow": "2m"}).spec
     memory, depth = ScalingMemory(), 0.0

@@ -95,6 +95,7 @@ def could_change(scaling: Scaling, status: WorkspacePoolStatus, signal: QueueSig
     if signal is None or status.queue_depth is None:
         return (signal is None) != (status.queue_depth is None)
     memory = status.scaling
-    wanted = wanted_replicas(scaling, weighed_depth(memory, signal), signal.queued, status.ready_replicas)
+    present = status.desired_replicas
+    wanted = wanted_replicas(scaling, weighed_depth(memory, signal), signal.queued, status.ready_replicas, present)
     wanted = min(max(wanted, scaling.min_replicas or 1), scaling.max_replicas or wanted)
     return wanted != (memory.lower[-1].replicas if memory.lower else status.desired_replicas)

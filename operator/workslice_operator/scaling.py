@@ -13,7 +13,7 @@ from workslice_api.pool import LowerDemand, ScalingMemory, WorkspacePoolSpec
 from workslice_api.quantity import duration_seconds
 from workslice_operator.lower_demand import asked, most_within
 from workslice_operator.observed import PodFacts, QueueSignal
-from workslice_operator.wanted_replicas import demanded_replicas
+from workslice_operator.wanted_replicas import demanded_replicas, wanted_replicas
 from workslice_operator.weighed_depth import weighed_depth
 
 
@@ -90,10 +90,10 @@ def decide(
             "operator reaches its admin port",
             memory.model_copy(update={"desired": base}),
         )
-    demanded = demanded_replicas(
-        weighed_depth(memory, signal), signal.queued, counts.carrying, spec.scaling.target_per_replica
-    )
-    wanted = min(max(demanded + spec.scaling.headroom, minimum), maximum)
+    depth = weighed_depth(memory, signal)
+    demanded = demanded_replicas(depth, signal.queued, counts.carrying, spec.scaling.target_per_replica)
+    wanted = wanted_replicas(spec.scaling, depth, signal.queued, counts.carrying, base)
+    wanted = min(max(wanted, minimum), maximum)
     if wanted < base:
         return _lower(spec, memory, counts, base, wanted, now)
     steady = _moved(memory, wanted)

@@ -12,11 +12,16 @@ from workslice_api.pool import Scaling
 from workslice_operator.weighed_depth import MILLI
 
 
-def wanted_replicas(scaling: Scaling, depth_milli: int, queued: int, ready: int) -> int:
+def wanted_replicas(scaling: Scaling, depth_milli: int, queued: int, ready: int, present: int) -> int:
     """Replicas for a depth in thousandths, of which so many requests wait and `ready` replicas run the others; with headroom, without
-    bounds.
+    bounds. It is fewer than at `present` only where one running request more would not ask for those again: requests are whole, and
+    what is rounded away now must not cost the replica that it asks for in a minute.
     """
-    return demanded_replicas(depth_milli, queued, ready, scaling.target_per_replica) + scaling.headroom
+    wanted = demanded_replicas(depth_milli, queued, ready, scaling.target_per_replica) + scaling.headroom
+    if wanted >= present or depth_milli <= queued * MILLI:
+        return wanted
+    with_one = demanded_replicas(depth_milli + MILLI, queued, ready, scaling.target_per_replica) + scaling.headroom
+    return min(max(wanted, with_one), present)
 
 
 def demanded_replicas(depth_milli: int, queued: int, ready: int, target: int) -> int:
