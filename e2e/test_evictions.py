@@ -21,6 +21,8 @@ TOKENS = 8000
 CPU = "500m"
 """CPU limit under which an answer of that many tokens outlasts preStop by far."""
 PRE_STOP_SECONDS = 5
+GONE_SECONDS = 30
+"""In which an engine that starts ends, whatever time to drain its pool gives."""
 
 
 def evict(scratch: Scratch, pod: str) -> bool:
@@ -45,8 +47,7 @@ def replicas(scratch: Scratch) -> dict[str, bool]:
 
 def test_a_replica_that_is_not_ready_can_be_evicted_even_when_none_is(scratch: Scratch) -> None:
     scratch.profile(slice_profile="1g.10gb")
-    # A starting vLLM may miss its SIGTERM, and then goes on for as long as a drain may take.
-    scratch.pool(model=MODEL, replicas=2, drain={"timeout": "5s"})
+    scratch.pool(model=MODEL, replicas=2, drain={"timeout": "300s"})
 
     def both_start() -> dict[str, bool]:
         if len(found := replicas(scratch)) != 2:
@@ -55,7 +56,14 @@ def test_a_replica_that_is_not_ready_can_be_evicted_even_when_none_is(scratch: S
 
     found = wait_until("both replicas to start", both_start, seconds=60, every=0.3)
     assert not any(found.values()), "the engines started too fast for this test"
-    assert evict(scratch, next(iter(found)))
+    name = next(iter(found))
+    assert evict(scratch, name)
+
+    def gone() -> None:
+        if scratch.cluster.find("pod", name, scratch.namespace) is not None:
+            raise NotYet(f"{replicas(scratch)}")
+
+    wait_until("its slice to be free", gone, seconds=GONE_SECONDS, every=0.3)
 
 
 def test_evictions_go_one_at_a_time_and_lose_no_request(installation: Installation, scratch: Scratch) -> None:

@@ -216,7 +216,7 @@ class EngineSpec(KubeModel):
     """The vLLM engine and its policy."""
 
     image: Annotated[str, Field(min_length=1, max_length=512, pattern=r"^\S+$")] = DEFAULT_ENGINE_IMAGE
-    """Image whose entrypoint is `vllm serve`. Rolls: replaces the engine pods."""
+    """Image whose entrypoint is `vllm serve`, with /bin/sh, grep and sleep in it. Rolls: replaces the engine pods."""
     version: Annotated[str, Field(max_length=32, pattern=r"^[0-9]+\.[0-9]+(\.[0-9]+)?([.+-][A-Za-z0-9.]+)?$")] = (
         DEFAULT_ENGINE_VERSION
     )

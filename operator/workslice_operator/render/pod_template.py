@@ -14,6 +14,7 @@ from workslice_operator.render.engine_args import engine_args
 from workslice_operator.render.engine_resources import engine_resources
 from workslice_operator.render.identity import engine_selector
 from workslice_operator.render.placement import merged_affinity
+from workslice_operator.render.pre_stop import pre_stop
 from workslice_operator.render.probes import engine_probes
 from workslice_operator.render.termination import termination
 
@@ -64,7 +65,7 @@ def pod_template(pool: WorkspacePool, profile: WorkspaceProfile) -> dict[str, An
     return {"metadata": _without_empty(metadata), "spec": _without_empty(spec)}
 
 
-def _engine(pool: WorkspacePool, profile: WorkspaceProfile, pre_stop: int) -> dict[str, Any]:
+def _engine(pool: WorkspacePool, profile: WorkspaceProfile, notice: int) -> dict[str, Any]:
     return {
         "name": names.ENGINE_CONTAINER,
         "image": profile.spec.engine.image,
@@ -73,7 +74,7 @@ def _engine(pool: WorkspacePool, profile: WorkspaceProfile, pre_stop: int) -> di
         "ports": [{"name": names.ENGINE_PORT_NAME, "containerPort": names.ENGINE_PORT, "protocol": "TCP"}],
         "resources": engine_resources(profile),
         **engine_probes(duration_seconds(profile.spec.engine.startup_timeout)),
-        "lifecycle": {"preStop": {"sleep": {"seconds": pre_stop}}},
+        "lifecycle": {"preStop": pre_stop(notice)},
         # The end of vLLM's log is where it says what is wrong; the pool's conditions quote it.
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "securityContext": {
