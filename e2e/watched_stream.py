@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 
 import httpx
 from demo.waiting import NotYet, wait_until
@@ -18,6 +19,8 @@ class WatchedStream:
         self.replica = ""
         self.events: list[str] = []
         self.cut: httpx.HTTPError | None = None
+        self.ended_at = 0.0
+        """On time.monotonic's clock; 0 while it runs."""
         body = {"model": model, "prompt": "Count", "max_tokens": tokens, "ignore_eos": True, "stream": True}
         self._thread = threading.Thread(target=self._read, args=(url, body), daemon=True)
         self._thread.start()
@@ -36,6 +39,7 @@ class WatchedStream:
                         self.events.append(line.removeprefix("data: "))
         except httpx.HTTPError as error:
             self.cut = error
+        self.ended_at = time.monotonic()
 
     def wait_for_start(self) -> "WatchedStream":
         """Return once the first token is here."""

@@ -20,10 +20,15 @@ from scripted_engine import (
 )
 
 from workslice_router import dead_peer
+from workslice_router.settings import Settings
 
 PATIENCE = 0.7
 LONGER = 3.0
 """Than the silence that ends a connection of the impatient, in seconds."""
+SILENCE = 2.0
+"""After so many seconds the impatient router below knows that a node is lost on which nothing new is tried."""
+SLACK = 3.0
+"""Seconds for the sweep, and for a machine that has other things to do."""
 _SO_ATTACH_FILTER = 26
 _DROP_EVERYTHING = struct.pack("=HBBI", 6, 0, 0, 0)  # one instruction of a classic BPF program: return 0
 
@@ -50,9 +55,15 @@ def ejected(router: RunningRouter) -> list[bool]:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two seconds of silence end a connection."""
+    """SILENCE ends a connection."""
     for name in ("PROBE_AFTER_SECONDS", "PROBE_EVERY_SECONDS", "PROBES"):
         monkeypatch.setattr(dead_peer, name, 1)
+
+
+def test_a_lost_node_is_noticed_after_two_seconds_where_something_is_sent_and_after_five_where_something_runs():
+    assert Settings().connect_timeout == 2
+    assert dead_peer.PROBE_AFTER_SECONDS + dead_peer.PROBES * dead_peer.PROBE_EVERY_SECONDS == 5
+    assert dead_peer.SILENT_SECONDS == 5
 
 
 async def begins_to_stream(request: EngineRequest, wire: Wire) -> None:
@@ -73,7 +84,8 @@ async def test_a_request_that_a_lost_node_does_not_acknowledge_goes_to_another_r
             assert [(await router.ask()).status for _ in range(2)] == [200, 200]
         lose(lost)
         asked = len(lost.requests)
-        answers = await asyncio.gather(*(router.ask() for _ in range(4)))
+        async with asyncio.timeout(PATIENCE + SLACK):
+            answers = await asyncio.gather(*(router.ask() for _ in range(4)))
         assert ejected(router) == [True, False]
         # Nobody else waits for the lost one, not even for a moment.
         answers.append(await router.ask())
@@ -89,7 +101,8 @@ async def test_a_request_that_waits_at_a_lost_node_goes_to_another_replica(impat
         waiting = asyncio.create_task(router.ask())
         await until(lambda: lost.requests, "the request to come")
         lose(lost)
-        answer = await waiting
+        async with asyncio.timeout(SILENCE + SLACK):
+            answer = await waiting
         assert ejected(router) == [True, False]
     assert (answer.status, answer.headers["x-workslice-replica"]) == (200, "engine-1")
 
@@ -99,7 +112,8 @@ async def test_a_stream_of_a_lost_node_ends_with_an_error_event(impatient: None)
         streaming = asyncio.create_task(router.ask(chat(stream=True)))
         await until(lambda: lost.requests, "the request to come")
         lose(lost)
-        answer = await streaming
+        async with asyncio.timeout(SILENCE + SLACK):
+            answer = await streaming
         assert ejected(router) == [True]
     first, last = (event for event in answer.body.split(b"\n\n") if event)
     assert first + b"\n\n" == token("a")
