@@ -95,6 +95,14 @@ def test_a_volume_claim_that_does_not_exist_is_named_and_requests_are_refused_at
     assert time.monotonic() - began < 10
 
 
+def test_a_volume_that_cannot_be_mounted_is_named(scratch: Scratch) -> None:
+    scratch.profile(slice_profile="1g.10gb")
+    volume = {"name": "settings", "configMap": {"name": "nothing-here"}}
+    scratch.pool(template={"volumes": [volume], "volumeMounts": [{"name": "settings", "mountPath": "/settings"}]})
+    said = scratch.wait_for("EnginesReady", "False", "VolumeFailed", saying='configmap "nothing-here" not found')
+    assert said.endswith("create what it names, or correct template.volumes of the pool")
+
+
 def test_a_pod_setting_that_pod_security_refuses_reaches_the_condition(scratch: Scratch) -> None:
     scratch.profile()
     scratch.pool(template={"volumes": [{"name": "host", "hostPath": {"path": "/"}}]})

@@ -23,7 +23,7 @@ EVERYWHERE: dict[str, dict[str, set[str]]] = {
         "apps/replicasets": {"list"},
         "/nodes": {"list"},
         "/persistentvolumeclaims": {"get"},
-        "/events": {"create", "patch"},
+        "/events": {"list", "create", "patch"},
     },
     "router": {
         "workslice.dev/workspacepools": LOOK,

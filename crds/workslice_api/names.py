@@ -104,6 +104,7 @@ class Reason(StrEnum):
     OUT_OF_MEMORY = "OutOfMemory"
     IMAGE_PULL_FAILED = "ImagePullFailed"
     MODEL_VOLUME_MISSING = "ModelVolumeMissing"
+    VOLUME_FAILED = "VolumeFailed"
     PODS_REFUSED = "PodsRefused"
     NOT_STARTED = "NotStarted"
     NOT_ANSWERING = "NotAnswering"

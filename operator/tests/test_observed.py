@@ -65,6 +65,19 @@ def test_a_waiting_container_tells_why() -> None:
     assert (facts.waiting_reason, facts.waiting_message) == ("ImagePullBackOff", "no such host")
 
 
+@pytest.mark.parametrize(
+    ("conditions", "sandboxed"),
+    [
+        ([{"type": "PodReadyToStartContainers", "status": "False"}], False),
+        ([{"type": "PodReadyToStartContainers", "status": "True"}], True),
+        ([], True),
+    ],
+    ids=["without volumes or network", "with both", "a kubelet that does not tell"],
+)
+def test_a_pod_tells_whether_its_containers_could_be_started(conditions: list[dict[str, str]], sandboxed: bool) -> None:
+    assert pod_facts(raw_pod({"conditions": conditions})).sandboxed is sandboxed
+
+
 @pytest.mark.parametrize(("phase", "live"), [("Pending", True), ("Running", True), ("Failed", False)])
 def test_finished_pods_are_no_replicas(phase: str, live: bool) -> None:
     assert pod_facts(raw_pod({"phase": phase})).live is live

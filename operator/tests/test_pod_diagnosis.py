@@ -6,6 +6,7 @@ import pytest
 from pool_facts import NOW, make_exit, make_pod, ready_pod, unplaced_pod
 
 from workslice_api.names import Reason
+from workslice_operator.observed import ContainerExit, Obstacle
 from workslice_operator.pod_diagnosis import Diagnosis, diagnose
 
 LOGS = Path(__file__).parent / "engine_logs"
@@ -68,6 +69,39 @@ def test_an_image_that_cannot_be_pulled_is_named(why: str) -> None:
     assert 'Back-off pulling image "nowhere/vllm:1"; check engine.image' in diagnosis.message
 
 
+@pytest.mark.parametrize(
+    ("said", "advice"),
+    [
+        (
+            'MountVolume.SetUp failed for volume "c" : configmap "x" not found',
+            "create what it names, or correct template",
+        ),
+        (
+            'MountVolume.SetUp failed for volume "m" : hostPath type check failed: /m is not a directory',
+            "make that folder",
+        ),
+        ('Multi-Attach error for volume "m" Volume is already used by pod(s) b', "access mode ReadOnlyMany"),
+        ("MountVolume.SetUp failed: rpc error", "kubectl -n shop describe pod short-engine-a"),
+    ],
+    ids=["missing", "no folder", "taken", "unknown"],
+)
+def test_a_volume_that_cannot_be_mounted_is_named_and_not_taken_for_a_slow_start(said: str, advice: str) -> None:
+    diagnosis = found(make_pod(age=9000, sandboxed=False, obstacle=Obstacle("FailedMount", said)))
+    assert diagnosis.reason is Reason.VOLUME_FAILED
+    assert f"a volume of short-engine-a cannot be mounted: {said}; " in diagnosis.message
+    assert advice in diagnosis.message
+
+
+def test_a_node_that_cannot_make_a_sandbox_is_named() -> None:
+    failed = Obstacle("FailedCreatePodSandBox", "network: failed to allocate an address")
+    diagnosis = found(make_pod(sandboxed=False, obstacle=failed, node="gpu-1"))
+    assert diagnosis.reason is Reason.ENGINE_FAILED
+    assert (
+        "node gpu-1 cannot make the sandbox of short-engine-a: network: failed to allocate an address"
+        in diagnosis.message
+    )
+
+
 def test_a_missing_secret_is_named() -> None:
     pod = make_pod(waiting_reason="CreateContainerConfigError", waiting_message='secret "hub" not found')
     assert 'secret "hub" not found; create what it names' in found(pod).message
@@ -79,8 +113,22 @@ def test_a_start_that_takes_too_long_is_told_as_such() -> None:
     assert "within 600 s: raise engine.startupTimeout" in diagnosis.message
 
 
-def test_an_engine_killed_by_its_startup_probe_timed_out_too() -> None:
-    assert found(make_pod(age=900, last_exit=make_exit("", exit_code=143, lived=603))).reason is Reason.START_TIMED_OUT
+@pytest.mark.parametrize(
+    "ended",
+    [
+        make_exit("", exit_code=143, lived=603),
+        make_exit("KeyboardInterrupt", exit_code=130, lived=603),
+        make_exit((LOGS / "engine_core_failed.txt").read_text(), exit_code=1, lived=603),
+    ],
+    ids=["by SIGTERM", "by SIGINT", "since its core was killed"],
+)
+def test_an_engine_killed_by_its_startup_probe_timed_out_too(ended: ContainerExit) -> None:
+    assert found(make_pod(age=900, last_exit=ended)).reason is Reason.START_TIMED_OUT
+
+
+def test_an_engine_that_failed_by_itself_at_the_end_of_its_time_is_not_said_to_have_been_too_slow() -> None:
+    diagnosis = found(make_pod(age=900, last_exit=make_exit("ValueError: bad", exit_code=1, lived=603)))
+    assert diagnosis.reason is not Reason.START_TIMED_OUT
 
 
 def test_an_engine_that_died_after_long_service_did_not_time_out() -> None:

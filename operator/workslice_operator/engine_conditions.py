@@ -13,6 +13,7 @@ _WORST_FIRST: Final = (
     Reason.ENGINE_FAILED,
     Reason.CRASH_LOOPING,
     Reason.IMAGE_PULL_FAILED,
+    Reason.VOLUME_FAILED,
     Reason.START_TIMED_OUT,
     Reason.NODE_LOST,
     Reason.NOT_ANSWERING,

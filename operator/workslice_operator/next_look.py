@@ -32,7 +32,7 @@ def _delays(observed: Observed, decision: Decision, startup_timeout: float, now:
         yield _UNWATCHED_SECONDS
     if may_settle(observed) and free_although_refused(observed):
         yield _DISAGREEMENT_SECONDS
-    if any(pod.node in observed.cordoned_nodes or pod.silent for pod in live):
+    if any(pod.node in observed.cordoned_nodes or pod.silent or not pod.sandboxed for pod in live):
         yield _UNWATCHED_SECONDS
     for pod in live:
         if pod.scheduled_at is not None and is_starting(pod, startup_timeout, now):

@@ -36,6 +36,15 @@ class ContainerExit:
 
 
 @dataclass(frozen=True)
+class Obstacle:
+    """What Kubernetes warns of a pod whose container cannot be made."""
+
+    reason: str
+    """Of the Event: FailedMount, FailedAttachVolume, FailedCreatePodSandBox ..."""
+    message: str
+
+
+@dataclass(frozen=True)
 class PodFacts:
     """One engine pod."""
 
@@ -67,6 +76,10 @@ class PodFacts:
     """What its annotation says to the ReplicaSet; 0 without one."""
     silent: bool = False
     """The running engine was ready and is no longer; between its startup and its first readiness probe it is not silent."""
+    sandboxed: bool = True
+    """Its volumes are mounted and its network is there: only the images are missing before its containers run."""
+    obstacle: Obstacle | None = None
+    """What keeps it from that, where Kubernetes has warned."""
 
     @property
     def live(self) -> bool:
@@ -253,6 +266,7 @@ def pod_facts(raw: Mapping[str, Any]) -> PodFacts:
         node=spec.get("nodeName", ""),
         deletion_cost=_deletion_cost(metadata),
         silent=_is_silent(conditions.get("Ready", {}), state.get("running") or {}),
+        sandboxed=conditions.get("PodReadyToStartContainers", {}).get("status") != "False",
     )
 
 

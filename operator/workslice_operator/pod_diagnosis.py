@@ -8,12 +8,24 @@ from typing import Final
 from workslice_api.names import ENGINE_CONTAINER, Reason
 from workslice_operator.engine_death import core_death, was_told_to_end
 from workslice_operator.last_words import advice_on, last_words, shortened
-from workslice_operator.observed import ContainerExit, PodFacts
+from workslice_operator.observed import ContainerExit, Obstacle, PodFacts
 
 _PULL: Final = ("ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError")
 _CREATE: Final = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError")
-_STOPPED: Final = (0, 137, 143)
-"""Exit codes of a container that was told to end: by itself on SIGTERM, by SIGKILL, by SIGTERM."""
+_VOLUME: Final = ("FailedMount", "FailedAttachVolume", "FailedMapVolume")
+_VOLUME_ADVICE: Final = (
+    (
+        "Multi-Attach",
+        "the volume can be attached to one node at a time: take one with access mode ReadOnlyMany or ReadWriteMany",
+    ),
+    ("not found", "create what it names, or correct template.volumes of the pool"),
+    (
+        "hostPath type check failed",
+        "make that folder on the node, or correct the PersistentVolume or template.volumes of the pool",
+    ),
+)
+_STOPPED: Final = (0, 130, 137, 143)
+"""Exit codes of a container that was told to end: by itself on SIGTERM, by SIGINT, by SIGKILL, by SIGTERM."""
 _PROBE_SLACK: Final = 60.0
 """Seconds by which a container that its startup probe killed may outlive the timeout."""
 
@@ -51,6 +63,8 @@ def diagnose(
             f"the container of {pod.name} cannot be made: {_first_line(pod.waiting_message) or pod.waiting_reason}; create what "
             "it names, or correct template of the pool",
         )
+    if pod.obstacle is not None:
+        return _obstacle(pod, pod.obstacle, namespace)
     if pod.silent:  # before the exit of a container that is long replaced
         return Diagnosis(
             Reason.NOT_ANSWERING,
@@ -61,6 +75,18 @@ def diagnose(
     if (now - pod.scheduled_at).total_seconds() >= startup_timeout:
         return _timed_out(pod, namespace, startup_timeout)
     return None
+
+
+def _obstacle(pod: PodFacts, found: Obstacle, namespace: str) -> Diagnosis:
+    said = _first_line(found.message)
+    describe = f"see kubectl -n {namespace} describe pod {pod.name}"
+    if found.reason not in _VOLUME:
+        return Diagnosis(
+            Reason.ENGINE_FAILED,
+            f"node {pod.node} cannot make the sandbox of {pod.name}: {said}; repair the node, {describe}",
+        )
+    advice = next((advice for words, advice in _VOLUME_ADVICE if words in found.message), describe)
+    return Diagnosis(Reason.VOLUME_FAILED, f"a volume of {pod.name} cannot be mounted: {said}; {advice}")
 
 
 def _exit_diagnosis(pod: PodFacts, ended: ContainerExit, namespace: str, startup_timeout: float) -> Diagnosis:
@@ -112,7 +138,9 @@ def _ended_itself(pod: PodFacts, ended: ContainerExit, namespace: str) -> Diagno
 
 
 def _killed_by_startup_probe(ended: ContainerExit, startup_timeout: float) -> bool:
-    if ended.exit_code not in _STOPPED or ended.started_at is None or ended.finished_at is None:
+    # A server whose core the preStop hook has killed complains only that it is gone.
+    stopped = ended.exit_code in _STOPPED or last_words(ended.message).generic
+    if not stopped or ended.started_at is None or ended.finished_at is None:
         return False
     lived = (ended.finished_at - ended.started_at).total_seconds()
     return startup_timeout - 5 <= lived <= startup_timeout + _PROBE_SLACK

@@ -38,6 +38,7 @@ from workslice_operator.model_claims import ModelClaims
 from workslice_operator.observed import EngineLoad, Observed, QueueSignal, RouterReport
 from workslice_operator.pause import says_paused
 from workslice_operator.plan import plan, plan_after_failed_apply
+from workslice_operator.pod_warnings import PodWarnings
 from workslice_operator.readable import validation_sentence
 from workslice_operator.shared_read import SharedRead
 from workslice_operator.slice_choice import with_chosen_slice
@@ -97,6 +98,7 @@ class PoolReconciler:
         self._routers = routers
         self._engine = engine
         self._engine_logs = EngineLogs(kube)
+        self._pod_warnings = PodWarnings(kube)
         self._events = events
         self._metrics = metrics
         self._wake = wake
@@ -167,8 +169,9 @@ class PoolReconciler:
         observed = await load_observed(
             self._kube, pool, children, conflict, self._signal(pool.key), await self._inventory.get()
         )
-        observed = replace(observed, pods=await self._engine_logs.completed(pool.metadata.namespace, observed.pods))
         now = self._clock()
+        pods = await self._engine_logs.completed(pool.metadata.namespace, observed.pods)
+        observed = replace(observed, pods=await self._pod_warnings.completed(pool.metadata.namespace, pods, now))
         observed = replace(
             observed, routers=self._routers(pool.key), unserved_fallback=self._claims.unserved_fallback(pool)
         )
