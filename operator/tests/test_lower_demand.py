@@ -42,7 +42,7 @@ def test_a_pool_may_never_shrink_below_the_most_of_the_window_and_the_lines_stay
     now, begun = NOW, NOW
     seen: list[tuple[float, int]] = []
     for seconds, wanted in steps:
-        now += timedelta(seconds=seconds)
+        now += timedelta(seconds=seconds + 1)  # of two demands at one moment the later one counts
         lines = asked(lines, wanted, now)
         seen.append((now.timestamp(), wanted))
         most = most_within(lines, window, now)
