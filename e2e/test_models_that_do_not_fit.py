@@ -1,12 +1,16 @@
 """A profile says whether its model fits its slice: before any pod starts by the model's shape, afterwards by what engines say."""
 
+import json
+from pathlib import Path
 from typing import Any
 
+import pytest
 from demo.pool_state import condition
 from demo.waiting import NotYet, wait_until
 
-from installed import Installation
+from installed import MODEL, Installation
 from scratch import Scratch
+from workslice_api.quantity import quantity_bytes
 
 EIGHT_BILLION = {
     "parameters": 8_030_261_248,
@@ -56,7 +60,10 @@ def test_a_model_without_room_starts_nothing_until_its_profile_is_edited_to_fit(
     assert (chosen["profile"], chosen["message"]) == ("1g.10gb", "no node has a 7g.80gb")
 
 
-def test_what_engines_say_of_their_kv_cache_stands_in_the_profile(pools: Installation) -> None:
+def test_what_engines_say_of_their_kv_cache_stands_in_the_profile(pools: Installation, models_folder: Path) -> None:
     (row,) = wait_for_fit(pools, "demo-short", "True", "Measured")["slices"]
     assert (row["source"], row["fits"]) == ("measured", True)
-    assert row["kvTokens"] >= 2048
+    kv_cache = quantity_bytes(pools.cluster.get("wsprof", "demo-short")["spec"]["memory"]["kvCache"])
+    config = json.loads((models_folder / MODEL / "config.json").read_text())
+    per_token = 2 * 2 * config["num_hidden_layers"] * config["num_key_value_heads"] * config["head_dim"]
+    assert row["kvTokens"] == pytest.approx(kv_cache / per_token, rel=0.05)

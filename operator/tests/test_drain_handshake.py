@@ -1,5 +1,6 @@
 """The whole handshake through the reconciler: what is written where, in which order, and that a restart changes nothing."""
 
+import asyncio
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -145,6 +146,7 @@ async def test_an_engine_is_asked_at_most_once_in_a_reconcile_and_only_the_marke
     world.ask_engine = ask  # type: ignore[method-assign,assignment]
     world.start()
     await world.reconcile(after=1)
+    await asyncio.sleep(0)
     asked.clear()  # one was asked for the size of its KV cache, and did not say
     await world.reconcile(after=1)
     assert asked == []

@@ -1,13 +1,15 @@
+import asyncio
 from datetime import timedelta
 
 import pytest
 from pool_objects import child, engine_pod, raw_pool, raw_profile
 from pool_world import KEY, World
 
+from workslice_operator.engine_measurer import AGAIN_SECONDS
 from workslice_operator.keys import profile_key
 from workslice_operator.kube_api import NamespaceGoing, Refused, Unavailable
 from workslice_operator.observed import EngineLoad, QueueSignal
-from workslice_operator.reconciler import MEASURE_AGAIN_SECONDS, PREDECESSOR_SECONDS
+from workslice_operator.reconciler import PREDECESSOR_SECONDS
 
 CHILDREN = {"Deployment", "Service", "PodDisruptionBudget", "NetworkPolicy"}
 
@@ -59,24 +61,48 @@ async def test_an_edited_child_is_applied_again(world: World) -> None:
 async def test_an_engine_is_asked_once_for_its_kv_cache_and_the_profile_hears_of_it(world: World) -> None:
     await world.reconcile()
     raw = world.kube.objects["Deployment", "shop", "chat-engine"]
-    world.kube.put(
-        raw
-        | {"status": {"observedGeneration": raw["metadata"].get("generation", 0), "replicas": 1, "updatedReplicas": 1}}
-    )
+    seen = {"observedGeneration": raw["metadata"].get("generation", 0), "replicas": 1, "updatedReplicas": 1}
+    world.kube.put(raw | {"status": seen})
     world.kube.put(engine_pod("a"))
-    await world.reconcile()
-    assert world.pool.status.slices.kv_tokens is None, "it did not answer"
+    await reconcile_and_measure(world)
+    assert world.woken == [], "it did not answer"
     world.engines["ip-a"] = EngineLoad(0, 0, 31984)
-    await world.reconcile(after=60)
-    assert world.pool.status.slices.kv_tokens is None, "it is not asked at every look"
-    await world.reconcile(after=MEASURE_AGAIN_SECONDS)
+    await reconcile_and_measure(world, after=60)
+    assert world.woken == [], "it is not asked at every look"
+    await reconcile_and_measure(world, after=AGAIN_SECONDS)
+    assert world.woken == [KEY]
+    await world.reconcile()
     assert world.pool.status.slices.kv_tokens == 31984
-    assert profile_key("small") in world.woken
+    assert world.woken == [profile_key("small")]
     world.engines.clear()
     world.start()
-    await world.reconcile(after=60)
+    await reconcile_and_measure(world, after=60)
     assert world.pool.status.slices.kv_tokens == 31984
-    assert profile_key("small") not in world.woken[1:]
+    assert world.woken == [profile_key("small")], "as of every pool that a new process meets"
+
+
+async def reconcile_and_measure(world: World, after: float = 0.0) -> None:
+    await world.reconcile(after=after)
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    await asyncio.gather(*(one for one in others if one.get_name().startswith("measure")))
+
+
+async def test_an_engine_that_cannot_be_reached_holds_up_no_pool(world: World) -> None:
+    await world.reconcile()
+    world.kube.put(engine_pod("a"))
+    never = asyncio.Event()
+
+    async def ask(address: str) -> None:
+        await never.wait()
+
+    world.ask_engine = ask  # type: ignore[method-assign,assignment]
+    world.start()
+    async with asyncio.timeout(5):
+        await world.reconcile()
+        await world.reconcile(after=1)
+    measuring = [one for one in asyncio.all_tasks() if one.get_name().startswith("measure")]
+    assert len(measuring) == 1
+    measuring[0].cancel()
 
 
 async def test_numbers_are_written_at_most_every_thirty_seconds(world: World) -> None:

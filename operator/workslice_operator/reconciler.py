@@ -17,6 +17,7 @@ from workslice_operator.cache_measurement import engine_to_measure
 from workslice_operator.demand import NUMBERS_SECONDS, could_change
 from workslice_operator.drain import DeletionCost, engines_to_ask
 from workslice_operator.engine_logs import EngineLogs
+from workslice_operator.engine_measurer import EngineMeasurer
 from workslice_operator.event_writer import EventWriter
 from workslice_operator.faults import faults
 from workslice_operator.installation import Installation
@@ -49,8 +50,6 @@ from workslice_operator.weighed_depth import remember
 
 PREDECESSOR_SECONDS = 1.0
 UNWATCHED_SECONDS = 15.0
-MEASURE_AGAIN_SECONDS = 300.0
-"""After an engine did not say how large its KV cache is."""
 
 log = logging.getLogger(__name__)
 
@@ -105,8 +104,7 @@ class PoolReconciler:
         self._clock = clock
         self._monotonic = monotonic
         self._remembered: dict[Key, _Remembered] = {}
-        self._measured: dict[Key, tuple[str, float]] = {}
-        """Which engine was asked last for the size of its KV cache, by pod UID, and when."""
+        self._measurer = EngineMeasurer(engine, wake, monotonic)
 
     async def reconcile(self, key: Key) -> float | None:
         """Bring one pool nearer to its spec; returns the seconds after which to look again.
@@ -176,7 +174,8 @@ class PoolReconciler:
             observed, routers=self._routers(pool.key), unserved_fallback=self._claims.unserved_fallback(pool)
         )
         observed = replace(observed, engines=await self._ask_engines(observed, now))
-        observed = replace(observed, kv_tokens=await self._measure(key, observed))
+        if pod := engine_to_measure(self._with_slice(observed)):
+            observed = replace(observed, kv_tokens=self._measurer.kv_tokens(key, pod))
         disagrees_since = self._disagrees_since(observed, known)
         if disagrees_since is not None:
             observed = replace(observed, disagreement=self._monotonic() - disagrees_since)
@@ -218,16 +217,6 @@ class PoolReconciler:
         pods = engines_to_ask(observed, now)
         loads = await asyncio.gather(*(self._engine(pod.address) for pod in pods))
         return {pod.uid: load for pod, load in zip(pods, loads, strict=True) if load is not None}
-
-    async def _measure(self, key: Key, observed: Observed) -> int | None:
-        """Ask one engine for the size of its KV cache, once while it tells, or else every MEASURE_AGAIN_SECONDS."""
-        pod = engine_to_measure(self._with_slice(observed))
-        before = self._measured.get(key, ("", float("-inf")))
-        if pod is None or (pod.uid == before[0] and self._monotonic() - before[1] < MEASURE_AGAIN_SECONDS):
-            return None
-        self._measured[key] = (pod.uid, self._monotonic())
-        load = await self._engine(pod.address)
-        return load.kv_tokens if load else None
 
     @staticmethod
     def _with_slice(observed: Observed) -> Observed:
@@ -306,7 +295,7 @@ class PoolReconciler:
 
     async def _forget(self, key: Key) -> None:
         known = self._remembered.pop(key, None)
-        self._measured.pop(key, None)
+        self._measurer.forget(key)
         self._metrics.forget_pool(key.namespace, key.name)
         if known is not None:
             self._wake(profile_key(known.pool.spec.profile_ref.name))
