@@ -132,3 +132,5 @@ def test_a_deviation_of_more_than_a_fifth_is_told_once(estimate: int | None, tol
     before = SliceFit(profile=SMALL, kv_tokens=estimate)
     assert bool(deviations([before], [row])) is told
     assert deviations([row], [row]) == ()
+    right = row.model_copy(update={"estimated_kv_tokens": 17_000})
+    assert bool(deviations([right], [row])) is told, "a shape that is changed for the worse"

@@ -60,14 +60,17 @@ def measurements(profile: WorkspaceProfile, pools: Iterable[WorkspacePool]) -> M
 
 
 def deviations(before: Iterable[SliceFit], now: Iterable[SliceFit]) -> tuple[str, ...]:
-    """A sentence for each measurement that is new and far from the estimate."""
-    known = {(one.profile, one.measured_for) for one in before if one.source == "measured"}
-    new = (one for one in now if one.source == "measured" and (one.profile, one.measured_for) not in known)
+    """A sentence for each measurement that is far from the estimate, and was not before."""
+    known = {(one.profile, one.measured_for) for one in before if _deviates(one)}
     return tuple(
         f"{one.profile}: engines have {one.kv_tokens:,} tokens of KV cache, the estimate was {one.estimated_kv_tokens:,}; compare "
         "model.shape with the model's config.json, or take it out if its layers do not all attend to the whole context"
-        for one in new
-        if one.kv_tokens
-        and one.estimated_kv_tokens is not None
-        and abs(one.estimated_kv_tokens - one.kv_tokens) > LARGEST_DEVIATION * one.kv_tokens
+        for one in now
+        if _deviates(one) and (one.profile, one.measured_for) not in known
     )
+
+
+def _deviates(one: SliceFit) -> bool:
+    if one.source != "measured" or not one.kv_tokens or one.estimated_kv_tokens is None:
+        return False
+    return abs(one.estimated_kv_tokens - one.kv_tokens) > LARGEST_DEVIATION * one.kv_tokens
