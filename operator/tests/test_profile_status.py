@@ -44,3 +44,22 @@ def test_a_profile_without_a_shape_is_as_before_and_says_how_to_know_more() -> N
     assert (fits.status, fits.reason) == ("Unknown", Reason.SHAPE_UNKNOWN)
     assert "copy the numbers of the model's config.json into model.shape" in fits.message
     assert [(one.profile, one.fits) for one in status.slices] == [("1g.10gb", None)]
+
+
+def test_slices_without_room_for_the_model_do_not_make_up_for_those_that_are_missing() -> None:
+    shape = {
+        "parameters": 8 * 10**9,
+        "layers": 32,
+        "hiddenSize": 4096,
+        "intermediateSize": 14336,
+        "kvHeads": 8,
+        "headSize": 128,
+    }
+    profile = make_profile(
+        model={"source": "/models/llama", "shape": shape | {"vocabulary": 128_256}},
+        slice={"profiles": ["1g.20gb", "1g.10gb"], "products": ["NVIDIA-H100-80GB-HBM3"]},
+    )
+    status = profile_status(profile, [], make_inventory(small=(1, 0)), NOW)
+    assert (accepted(status).status, accepted(status).reason) == ("False", Reason.SLICE_NOT_IN_CLUSTER)
+    assert "no node has 1g.20gb slices" in accepted(status).message
+    assert (status.slice, [one.fits for one in status.slices]) == ("1g.20gb", [True, False])

@@ -7,7 +7,7 @@ from typing import Final
 from workslice_api.conditions import condition, merge_conditions
 from workslice_api.names import ConditionType, Reason
 from workslice_api.pool import SliceStatus, WorkspacePool
-from workslice_api.profile import WorkspaceProfile, WorkspaceProfileStatus
+from workslice_api.profile import SliceFit, WorkspaceProfile, WorkspaceProfileStatus
 from workslice_api.slices import slice_name, slice_resource
 from workslice_operator.finding import Finding
 from workslice_operator.pool_conditions import rfc3339
@@ -25,7 +25,7 @@ def profile_status(
     pools = list(pools)
     users = sorted(pool.key for pool in pools if pool.spec.profile_ref.name == profile.metadata.name)
     fit = profile_fit(profile, inventory, pools)
-    findings = {ConditionType.ACCEPTED: _accepted(profile, inventory), ConditionType.FITS: fit.finding}
+    findings = {ConditionType.ACCEPTED: _accepted(profile, fit.rows, inventory), ConditionType.FITS: fit.finding}
     generation, stamp = profile.metadata.generation, rfc3339(now)
     fresh = [
         condition(type_, one.status, one.reason, one.message, generation, stamp) for type_, one in findings.items()
@@ -42,8 +42,10 @@ def profile_status(
     )
 
 
-def _accepted(profile: WorkspaceProfile, inventory: SliceInventory | None) -> Finding:
-    names, products = profile.spec.slice.profiles, profile.spec.slice.products
+def _accepted(profile: WorkspaceProfile, rows: Iterable[SliceFit], inventory: SliceInventory | None) -> Finding:
+    # A slice without room for the model is of no use, unless none has: then Fits says it.
+    useful = [one.profile for one in rows if one.fits is not False]
+    names, products = useful or profile.spec.slice.profiles, profile.spec.slice.products
     wanted = " or ".join(names)
     where = f" on {' or '.join(products)}" if products else ""
     if inventory is None:
