@@ -26,7 +26,12 @@ def container(shell: list[str], first: str) -> "subprocess.CompletedProcess[str]
     hook = [*shell, "-c", pre_stop(1)["exec"]["command"][-1]]
     program = f"HOOK = {hook!r}\n{first}"
     return subprocess.run(
-        [*ALONE, sys.executable, "-c", program], check=False, capture_output=True, text=True, timeout=30
+        # A container begins with no signal ignored; tests that a shell runs in the background begin without the interrupt.
+        ["env", "--default-signal=INT", *ALONE, sys.executable, "-c", program],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=30,
     )
 
 
