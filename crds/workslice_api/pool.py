@@ -95,6 +95,9 @@ class Scaling(KubeModel):
     takes effect without touching engines."""
     scale_down_window: Duration = "5m"
     """A replica goes only after demand stayed lower for this long. Live: takes effect without touching engines."""
+    scale_to_zero_after: Duration | None = None
+    """After so long without any request all replicas go, whatever minReplicas and headroom say; unset, never. The next request wakes the
+    pool and waits for it, at most queue.coldStartMaxWait. Live: takes effect without touching engines."""
 
 
 class Queue(KubeModel):
@@ -186,6 +189,10 @@ class WorkspacePoolSpec(KubeModel):
                         "scaling.headroom works in mode QueueDepth only: set scaling.mode to QueueDepth",
                     ),
                     _rule(
+                        "self.mode == 'QueueDepth' || !has(self.scaleToZeroAfter)",
+                        "scaling.scaleToZeroAfter works in mode QueueDepth only: set scaling.mode to QueueDepth",
+                    ),
+                    _rule(
                         "!has(self.minReplicas) || !has(self.maxReplicas) || self.minReplicas <= self.maxReplicas",
                         "scaling.minReplicas may not be larger than scaling.maxReplicas",
                     ),
@@ -242,6 +249,12 @@ class ScalingMemory(KubeModel):
     """How long demand has asked for fewer replicas, and for how few at most; the longest first."""
     last_depths: Annotated[list[int], Field(max_length=2)] = []
     """Queue depths at the last two looks, two seconds apart; the older first."""
+    idle_since: Annotated[str | None, Field(max_length=40, json_schema_extra={"format": "date-time"})] = None
+    """Since when no request has been there (RFC 3339); only with scaling.scaleToZeroAfter."""
+    asked: int | None = None
+    """Requests that the routers had counted for the pool at the last look; only with scaling.scaleToZeroAfter."""
+    asleep: bool = False
+    """The pool was scaled to zero for want of requests."""
     usual_depth_milli: int | None = None
     """Queue depth in thousandths, as a mean over about a minute."""
 

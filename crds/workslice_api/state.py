@@ -54,6 +54,8 @@ class PoolState(KubeModel):
     """Estimated tokens of the waiting requests."""
     oldest_wait_seconds: float = 0.0
     """How long the first of them has waited."""
+    asked_total: int = 0
+    """Requests that this router has sent to its replicas, or elsewhere because it had none, since the router started."""
     rejected_total: int = 0
     """Requests refused with 429 for want of room here since the router started, each at the pool that its refusal names."""
     replicas: tuple[ReplicaState, ...] = ()

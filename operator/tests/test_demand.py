@@ -1,6 +1,7 @@
 from typing import Any
 
 import pytest
+from pool_facts import NOW
 
 from workslice_api.pool import LowerDemand, Scaling, ScalingMemory, WorkspacePoolStatus
 from workslice_api.state import PoolState, RouterState
@@ -105,7 +106,7 @@ def concerns(depth: int | None, shown: int | None = 1, desired: int = 2, memory:
     status = WorkspacePoolStatus(
         desired_replicas=desired, queue_depth=shown, scaling=memory or ScalingMemory(desired=desired)
     )
-    return could_change(SCALING, status, None if depth is None else QueueSignal(queued=depth, running=0))
+    return could_change(SCALING, status, None if depth is None else QueueSignal(queued=depth, running=0), NOW)
 
 
 @pytest.mark.parametrize(("depth", "expected"), [(0, True), (4, True), (5, False), (8, False), (9, True), (1000, True)])
@@ -130,4 +131,4 @@ def test_during_a_pending_scale_down_only_another_size_concerns(depth: int, expe
 
 
 def test_demand_never_concerns_a_fixed_pool() -> None:
-    assert not could_change(Scaling(), WorkspacePoolStatus(), QueueSignal(queued=99, running=0))
+    assert not could_change(Scaling(), WorkspacePoolStatus(), QueueSignal(queued=99, running=0), NOW)

@@ -2,11 +2,13 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final
 
 from workslice_api.names import ROUTER_ADMIN_PORT_NAME
 from workslice_api.pool import Scaling, WorkspacePoolStatus
 from workslice_api.state import RouterState
+from workslice_operator.idle import may_sleep, wakes
 from workslice_operator.observed import QueueSignal
 from workslice_operator.wanted_replicas import wanted_replicas
 from workslice_operator.weighed_depth import weighed_depth
@@ -74,7 +76,7 @@ def router_endpoints(slices: Iterable[Mapping[str, Any]]) -> tuple[RouterEndpoin
 
 def queue_signal(answers: Iterable[Answer], pool: str) -> QueueSignal | None:
     """Demand of a pool (namespace/name) over all routers; None when any part of it is unknown."""
-    queued = running = routers = 0
+    queued = running = asked = routers = 0
     for answer in answers:
         if answer.absent:
             continue
@@ -85,16 +87,21 @@ def queue_signal(answers: Iterable[Answer], pool: str) -> QueueSignal | None:
         if seen is not None:
             queued += seen.queued
             running += seen.running
-    return QueueSignal(queued=queued, running=running, routers=routers) if routers else None
+            asked += seen.asked_total
+    return QueueSignal(queued=queued, running=running, routers=routers, asked=asked) if routers else None
 
 
-def could_change(scaling: Scaling, status: WorkspacePoolStatus, signal: QueueSignal | None) -> bool:
+def could_change(scaling: Scaling, status: WorkspacePoolStatus, signal: QueueSignal | None, now: datetime) -> bool:
     """Whether a new signal may lead to another decision than the last one; a cheap look that spares full reconciles."""
     if scaling.mode != "QueueDepth":
         return False
     if signal is None or status.queue_depth is None:
         return (signal is None) != (status.queue_depth is None)
     memory = status.scaling
+    if memory.asleep:
+        return wakes(memory, signal)
+    if status.ready_replicas == status.desired_replicas and may_sleep(scaling, memory, signal, now):
+        return True
     present = status.desired_replicas
     wanted = wanted_replicas(scaling, weighed_depth(memory, signal), signal.queued, status.ready_replicas, present)
     wanted = min(max(wanted, scaling.min_replicas or 1), scaling.max_replicas or wanted)

@@ -20,12 +20,14 @@ _WORST_FIRST: Final = (
 )
 
 
-def engines_ready(observed: Observed, desired: int, startup_timeout: float, now: datetime) -> Finding:
-    """The condition, for `desired` replicas; `startup_timeout` in seconds."""
+def engines_ready(
+    observed: Observed, desired: int, startup_timeout: float, now: datetime, asleep: bool = False
+) -> Finding:
+    """The condition, for `desired` replicas; `startup_timeout` in seconds; `asleep`: zero is what the scaler wants."""
     live = [pod for pod in observed.pods if pod.live]
     ready = sum(pod.ready for pod in live)
     if desired == 0:
-        return _at_zero(observed, len(live))
+        return _at_zero(observed, len(live), asleep)
     progress = f"{ready} of {desired} replicas ready"
     if ready < desired and observed.missing_volumes:
         claims = ", ".join(observed.missing_volumes)
@@ -61,12 +63,15 @@ def _required(observed: Observed, desired: int) -> int:
     return min(desired, scaling.min_replicas or 1) if scaling.mode == "QueueDepth" else desired
 
 
-def _at_zero(observed: Observed, live: int) -> Finding:
+def _at_zero(observed: Observed, live: int, asleep: bool) -> Finding:
     if observed.conflict is not None:
         return Finding(False, Reason.NOT_STARTED, "no engine runs while the pool is in Conflict")
+    rest = f"; {live} still run" if live else ""
+    if asleep:
+        message = f"no request for {observed.pool.spec.scaling.scale_to_zero_after}{rest}; the next one wakes the pool"
+        return Finding(True, Reason.SCALED_TO_ZERO, message)
     if observed.pool.spec.scaling.mode != "Fixed" or observed.pool.spec.replicas:
         return Finding(False, Reason.NOT_STARTED, "engines start as soon as ProfileReady is True")
-    rest = f"; {live} still run" if live else ""
     return Finding(True, Reason.SCALED_TO_ZERO, f"spec.replicas is 0{rest}; scale up with kubectl scale wspool")
 
 

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from workslice_api.quantity import duration_seconds
+from workslice_operator.idle import seconds_until_sleep
 from workslice_operator.observed import Observed
 from workslice_operator.scaling import Decision, is_starting
 from workslice_operator.slice_conditions import free_although_refused, may_settle
@@ -26,6 +27,9 @@ def _delays(observed: Observed, decision: Decision, startup_timeout: float, now:
     window = timedelta(seconds=duration_seconds(observed.pool.spec.scaling.scale_down_window))
     for one in decision.memory.lower:
         left = (datetime.fromisoformat(one.since) + window - now).total_seconds()
+        yield left if left > 0 else _UNWATCHED_SECONDS
+    left = seconds_until_sleep(observed.pool.spec.scaling, decision.memory, now)
+    if left is not None:
         yield left if left > 0 else _UNWATCHED_SECONDS
     live = [pod for pod in observed.pods if pod.live]
     if sum(pod.scheduled for pod in live) < decision.desired or observed.missing_volumes:

@@ -142,6 +142,8 @@ class QueueSignal:
     running: int
     routers: int = 1
     """Routers that were asked; all of them answered, or there would be no signal."""
+    asked: int = 0
+    """Requests that they have sent to the pool's replicas, or elsewhere because it had none, since each of them started."""
 
     @property
     def depth(self) -> int:

@@ -64,7 +64,9 @@ def plan(observed: Observed, installation: Installation, now: datetime) -> Plan:
     decision = _decision(observed, profile, startup_timeout, now)
     observed, why = with_chosen_slice(observed, max(1, decision.desired))
     moving = replacements(observed, decision.desired)
-    engines = engines_ready(observed, decision.desired, startup_timeout, now)
+    engines = engines_ready(
+        observed, decision.desired, startup_timeout, now, asleep=decision.reason is Reason.SCALED_TO_ZERO
+    )
     choice = choose_template(observed, observed.profile, engines) if profile.status and observed.profile else None
     drain = plan_drain(observed, decision.desired + moving, choice.record.hash if choice else "", now)
     manifests = _manifests(observed, choice, installation, drain.replicas)

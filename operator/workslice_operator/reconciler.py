@@ -20,6 +20,7 @@ from workslice_operator.engine_logs import EngineLogs
 from workslice_operator.engine_measurer import EngineMeasurer
 from workslice_operator.event_writer import EventWriter
 from workslice_operator.faults import faults
+from workslice_operator.idle import remember_idle
 from workslice_operator.installation import Installation
 from workslice_operator.keys import Key, profile_key
 from workslice_operator.kube_api import (
@@ -140,6 +141,7 @@ class PoolReconciler:
             signal = self._signal(known.pool.key)
             if signal is not None and known.pool.spec.scaling.mode == "QueueDepth":
                 memory = remember(known.status.scaling, signal)
+                memory = remember_idle(known.pool.spec.scaling, memory, signal, self._clock())
                 if memory is not known.status.scaling:
                     known.status = known.status.model_copy(update={"scaling": memory})
             depth = signal.depth if signal else None
@@ -147,7 +149,11 @@ class PoolReconciler:
             if says_paused(known.status.conditions):
                 continue
             numbers_due = depth != known.status.queue_depth and now - known.written_at >= NUMBERS_SECONDS
-            if numbers_due or known.status.drain_marks or could_change(known.pool.spec.scaling, known.status, signal):
+            if (
+                numbers_due
+                or known.status.drain_marks
+                or could_change(known.pool.spec.scaling, known.status, signal, self._clock())
+            ):
                 self._wake(key)
 
     def known_keys(self) -> tuple[Key, ...]:

@@ -11,10 +11,11 @@ from datetime import datetime
 from workslice_api.names import Reason
 from workslice_api.pool import LowerDemand, ScalingMemory, WorkspacePoolSpec
 from workslice_api.quantity import duration_seconds
+from workslice_operator.idle import may_sleep, wakes
 from workslice_operator.lower_demand import asked, most_within
 from workslice_operator.observed import PodFacts, QueueSignal
 from workslice_operator.wanted_replicas import demanded_replicas, wanted_replicas
-from workslice_operator.weighed_depth import weighed_depth
+from workslice_operator.weighed_depth import MILLI, weighed_depth
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,13 @@ def decide(
         )
     minimum = spec.scaling.min_replicas or 1
     maximum = max(minimum, spec.scaling.max_replicas or minimum)
+    if memory.asleep and spec.scaling.scale_to_zero_after is not None:
+        if signal is None or not wakes(memory, signal):
+            return _asleep(spec, memory)
+        wanted = min(
+            max(demanded_replicas(signal.depth * MILLI, 0, 0, spec.scaling.target_per_replica), minimum), maximum
+        )
+        return Decision(wanted, Reason.SCALED_UP, "a request wakes the pool", _moved(memory, wanted))
     base = min(max(memory.desired or counts.current or minimum, minimum), maximum)
     if signal is None:
         return Decision(
@@ -90,6 +98,9 @@ def decide(
             "operator reaches its admin port",
             memory.model_copy(update={"desired": base}),
         )
+    # A pool whose engines do not come up has served nobody: at zero its fault would not be seen.
+    if may_sleep(spec.scaling, memory, signal, now) and counts.ready and not counts.starting:
+        return _asleep(spec, memory)
     depth = weighed_depth(memory, signal)
     demanded = demanded_replicas(depth, signal.queued, counts.carrying, spec.scaling.target_per_replica)
     wanted = wanted_replicas(spec.scaling, depth, signal.queued, counts.carrying, base)
@@ -108,6 +119,11 @@ def decide(
     return Decision(wanted, Reason.SCALED_UP if wanted > base else Reason.STEADY, message, steady)
 
 
+def _asleep(spec: WorkspacePoolSpec, memory: ScalingMemory) -> Decision:
+    message = f"no request for {spec.scaling.scale_to_zero_after}: the next one wakes the pool"
+    return Decision(0, Reason.SCALED_TO_ZERO, message, _moved(memory, 0).model_copy(update={"asleep": True}))
+
+
 def _headroom(demanded: int, wanted: int, spec: WorkspacePoolSpec) -> str:
     """What a message says of headroom: that it is in the number, or how much of it the maximum leaves."""
     headroom = spec.scaling.headroom
@@ -120,7 +136,7 @@ def _headroom(demanded: int, wanted: int, spec: WorkspacePoolSpec) -> str:
 
 def _moved(memory: ScalingMemory, desired: int, lower: Sequence[LowerDemand] = ()) -> ScalingMemory:
     """The memory with another size."""
-    return memory.model_copy(update={"desired": desired, "lower": list(lower)})
+    return memory.model_copy(update={"desired": desired, "lower": list(lower), "asleep": False})
 
 
 def _lower(

@@ -145,6 +145,20 @@ def test_replicas_that_start_or_are_tried_again_are_waited_for(cluster: Cluster,
     assert cluster.table.pools["serving/short"].spec.desired_replicas == 1
 
 
+@pytest.mark.parametrize(
+    ("scaling", "expected"),
+    [({"mode": "QueueDepth", "maxReplicas": 2, "scaleToZeroAfter": "30m"}, 1), ({"mode": "Fixed"}, 0)],
+    ids=["wakes by itself", "was scaled to zero by hand"],
+)
+def test_only_a_pool_that_a_request_wakes_is_waited_for_at_zero(
+    cluster: Cluster, scaling: dict[str, Any], expected: int
+) -> None:
+    asleep = pool(status=engines_ready("ScaledToZero", "True") | {"desiredReplicas": 0})
+    asleep["spec"]["scaling"] = scaling
+    cluster.put(Kind.POOL, asleep)
+    assert cluster.table.pools["serving/short"].spec.desired_replicas == expected
+
+
 def test_what_the_operator_said_of_an_older_pool_stops_nobody_from_waiting(cluster: Cluster) -> None:
     corrected = pool(status=engines_ready("PodsRefused", generation=1))
     corrected["metadata"]["generation"] = 2

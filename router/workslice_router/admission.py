@@ -12,6 +12,7 @@ from workslice_router.choose import (
     has_place,
     pools_in_order,
     pools_to_share,
+    ready,
 )
 from workslice_router.class_line import Waiter
 from workslice_router.ejection import HEALTHY, Outcome, held_back, sent, settled
@@ -185,6 +186,9 @@ class Admission:
         order = list(
             pools_in_order(plan.routes, plan.chosen, plan.prompt_tokens, plan.total, plan.room, class_only, chance)
         )
+        if order and not any(map(ready, order[0].replicas)):
+            order[0].asked += 1  # whoever serves it: a pool that sleeps must hear of it
+            self.table.changed.add(order[0])
         favourite = self._affinity.favourite(ties, order[0], now) if ties is not None and order else None
         if level is not None and order and order[0].spec.class_name == plan.chosen.name:
             pools = pools_to_share(plan.routes, plan.chosen, order, plan.room, class_only, excluded, now)
@@ -263,6 +267,7 @@ class Admission:
         replica.sequences += plan.sequences
         replica.dispatched += 1
         pool.running += 1
+        pool.asked += 1
         self.in_flight += 1
         self.table.changed.add(pool)
         work = Work(plan.prompt_work, plan.work - plan.prompt_work, plan.chosen.level)

@@ -51,7 +51,7 @@ def pool_spec(pool: WorkspacePool, profile: WorkspaceProfileSpec | None) -> Pool
         queue_depth=spec.queue.max_depth,
         queue_wait=duration_seconds(spec.queue.max_wait),
         cold_start_wait=duration_seconds(spec.queue.cold_start_max_wait),
-        desired_replicas=0 if _in_vain(pool) else pool.status.desired_replicas,
+        desired_replicas=_expected_replicas(pool),
         created=created.timestamp() if created is not None else 0.0,
         level=_level(spec.request_class.slo),
         first_pace=_first_pace(profile, pool.status.slices.profile),
@@ -89,6 +89,16 @@ def _first_pace(profile: WorkspaceProfileSpec | None, slice_: str) -> EnginePace
         share = int(part[1]) / _GPU_SEVENTHS
     chunk = min(engine.long_prefill_token_threshold or engine.batched_tokens, engine.batched_tokens)
     return EnginePace(_WHOLE_GPU * share, chunk, engine.batched_tokens // chunk)
+
+
+def _expected_replicas(pool: WorkspacePool) -> int:
+    """Replicas that those who wait may hope for. A pool that sleeps has none and is woken by the first who waits."""
+    if _in_vain(pool):
+        return 0
+    engines = find_condition(pool.status.conditions, ConditionType.ENGINES_READY)
+    asleep = engines is not None and engines.reason == PoolReason.SCALED_TO_ZERO
+    wakes = pool.spec.scaling.mode == "QueueDepth" and pool.spec.scaling.scale_to_zero_after is not None
+    return max(pool.status.desired_replicas, 1 if asleep and wakes else 0)
 
 
 def _in_vain(pool: WorkspacePool) -> bool:

@@ -147,6 +147,8 @@ class Pool:
     replicas: tuple[Replica, ...] = ()
     queue: PoolQueue = field(default_factory=PoolQueue)
     running: int = 0
+    asked: int = 0
+    """Requests that were sent to a replica of it, or elsewhere because it had none."""
     rejected: int = 0
     """Requests that ended because it had no room for them."""
     serving: bool = True

@@ -47,6 +47,7 @@ def _pool(pool: Pool, now: float) -> dict[str, object]:
         "running": pool.running,
         "queuedTokens": queue.tokens,
         "oldestWaitSeconds": round(queue.oldest_wait(now), 3),
+        "askedTotal": pool.asked,
         "rejectedTotal": pool.rejected,
         "replicas": [
             {
