@@ -28,9 +28,9 @@ def _delays(observed: Observed, decision: Decision, startup_timeout: float, now:
     for one in decision.memory.lower:
         left = (datetime.fromisoformat(one.since) + window - now).total_seconds()
         yield left if left > 0 else _UNWATCHED_SECONDS
-    left = seconds_until_sleep(observed.pool.spec.scaling, decision.memory, now)
-    if left is not None:
-        yield left if left > 0 else _UNWATCHED_SECONDS
+    until_sleep = seconds_until_sleep(observed.pool.spec.scaling, decision.memory, now)
+    if until_sleep is not None:
+        yield until_sleep if until_sleep > 0 else _UNWATCHED_SECONDS
     live = [pod for pod in observed.pods if pod.live]
     if sum(pod.scheduled for pod in live) < decision.desired or observed.missing_volumes:
         yield _UNWATCHED_SECONDS
