@@ -32,6 +32,26 @@ POOLS = {
         bad_pool(scaling={"mode": "QueueDepth"}),
         "maxReplicas is required in mode QueueDepth",
     ),
+    "a time zone that does not exist": (
+        bad_pool(
+            scaling={
+                "mode": "QueueDepth",
+                "maxReplicas": 2,
+                "schedule": [{"start": "08:00", "end": "18:00", "timeZone": "Mars/Olympus", "minReplicas": 2}],
+            }
+        ),
+        "spec.scaling.schedule[0].timeZone",
+    ),
+    "an hour that does not exist": (
+        bad_pool(
+            scaling={
+                "mode": "QueueDepth",
+                "maxReplicas": 2,
+                "schedule": [{"start": "8am", "end": "18:00", "minReplicas": 2}],
+            }
+        ),
+        "must be a time of day",
+    ),
     "a field that does not exist": (bad_pool(replicaz=2), 'unknown field "replicaz"'),
     "a duration that is none": (bad_pool(drain={"timeout": "soon"}), "spec.drain.timeout"),
     "a class without a size": (bad_pool(requestClass={"name": "any"}), "maxTotalTokens"),

@@ -118,6 +118,7 @@ def test_nested_objects_have_their_defaults_written_out_because_rules_are_checke
         "targetPerReplica": 8,
         "headroom": 0,
         "scaleDownWindow": "5m",
+        "schedule": [],
     }
 
 

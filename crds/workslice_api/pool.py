@@ -7,6 +7,7 @@ from pydantic import Field
 from workslice_api.base import Condition, KubeModel, Name, ObjectMeta
 from workslice_api.pod_template import PodTemplate
 from workslice_api.quantity import Duration
+from workslice_api.readable_rules import rule_for_pattern
 
 MODEL_NAME_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9._:/@+-]*$"
 ModelName = Annotated[str, Field(min_length=1, max_length=128, pattern=MODEL_NAME_PATTERN)]
@@ -77,6 +78,52 @@ class RequestClass(KubeModel):
     error event. Unset, nothing is sent before the first token. Live: takes effect without touching engines."""
 
 
+Weekday = Literal["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"]
+WEEKDAYS: Final[tuple[Weekday, ...]] = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+TimeOfDay = Annotated[
+    str,
+    Field(
+        max_length=5,
+        pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$",
+        json_schema_extra=rule_for_pattern("must be a time of day such as 08:00 or 17:30"),
+    ),
+]
+TimeZone = Annotated[
+    str,
+    Field(
+        min_length=1,
+        max_length=64,
+        json_schema_extra={
+            # An unknown zone makes the rule itself fail, and the API server's answer names it.
+            "x-kubernetes-validations": [
+                _rule(
+                    "timestamp('2026-01-01T00:00:00Z').getHours(self) >= 0",
+                    "must be a time zone such as UTC or Europe/Berlin",
+                )
+            ]
+        },
+    ),
+]
+
+
+class ScheduledMinimum(KubeModel):
+    """Hours in which a pool keeps at least so many replicas."""
+
+    days: Annotated[
+        list[Weekday], Field(min_length=1, max_length=7, json_schema_extra={"x-kubernetes-list-type": "set"})
+    ] = list(WEEKDAYS)
+    """Days of the week on which the hours begin. Live: takes effect without touching engines."""
+    start: TimeOfDay
+    """When they begin. Replicas take a while to start: begin so much earlier. Live: takes effect without touching engines."""
+    end: TimeOfDay
+    """When they end; on the next day if that is not later than start. Live: takes effect without touching engines."""
+    time_zone: TimeZone = "UTC"
+    """Where the clock hangs: a name of the IANA data base such as Europe/Berlin. Live: takes effect without touching engines."""
+    min_replicas: Annotated[int, Field(ge=1, le=MAX_REPLICAS)]
+    """Never fewer replicas in these hours, up to maxReplicas; nor is the pool scaled to zero. Live: takes effect without touching
+    engines."""
+
+
 class Scaling(KubeModel):
     """How many replicas a pool runs."""
 
@@ -95,6 +142,9 @@ class Scaling(KubeModel):
     takes effect without touching engines."""
     scale_down_window: Duration = "5m"
     """A replica goes only after demand stayed lower for this long. Live: takes effect without touching engines."""
+    schedule: Annotated[list[ScheduledMinimum], Field(max_length=16)] = []
+    """Hours of the week with a higher minimum than minReplicas; where several overlap the highest counts. Live: takes effect without
+    touching engines."""
     scale_to_zero_after: Duration | None = None
     """After so long without any request all replicas go, whatever minReplicas and headroom say; unset, never. The next request wakes the
     pool and waits for it, at most queue.coldStartMaxWait. Live: takes effect without touching engines."""
@@ -187,6 +237,10 @@ class WorkspacePoolSpec(KubeModel):
                     _rule(
                         "self.mode == 'QueueDepth' || !has(self.headroom) || self.headroom == 0",
                         "scaling.headroom works in mode QueueDepth only: set scaling.mode to QueueDepth",
+                    ),
+                    _rule(
+                        "self.mode == 'QueueDepth' || !has(self.schedule) || self.schedule.size() == 0",
+                        "scaling.schedule works in mode QueueDepth only: set scaling.mode to QueueDepth",
                     ),
                     _rule(
                         "self.mode == 'QueueDepth' || !has(self.scaleToZeroAfter)",

@@ -130,5 +130,16 @@ def test_during_a_pending_scale_down_only_another_size_concerns(depth: int, expe
     assert concerns(depth, memory=memory) is expected
 
 
+@pytest.mark.parametrize("signal", [QueueSignal(0, 0), None], ids=["nobody asks", "unknown"])
+def test_hours_that_begin_concern_a_pool_whatever_demand_is(signal: QueueSignal | None) -> None:
+    hours = {"start": "00:00", "end": "00:00", "minReplicas": 2}
+    scaling = Scaling.model_validate({"mode": "QueueDepth", "maxReplicas": 3, "schedule": [hours]})
+    depth = 0 if signal else None
+    for desired, expected in ((1, True), (2, False)):
+        memory = ScalingMemory(desired=desired)
+        status = WorkspacePoolStatus(desired_replicas=desired, queue_depth=depth, scaling=memory)
+        assert could_change(scaling, status, signal, NOW) is expected
+
+
 def test_demand_never_concerns_a_fixed_pool() -> None:
     assert not could_change(Scaling(), WorkspacePoolStatus(), QueueSignal(queued=99, running=0), NOW)

@@ -30,6 +30,7 @@ POOL_CHANGES: dict[str, Any] = {
     "scaling.maxReplicas": 4,
     "scaling.targetPerReplica": 3,
     "scaling.headroom": 1,
+    "scaling.schedule": [{"start": "08:00", "end": "18:00", "minReplicas": 2}],
     "scaling.scaleToZeroAfter": "30m",
     "scaling.scaleDownWindow": "9s",
     "queue.maxDepth": 3,

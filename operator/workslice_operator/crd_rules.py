@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
+from zoneinfo import ZoneInfo
 
 try:
     import cel
@@ -35,8 +36,16 @@ def broken_here(schema: Mapping[str, Any], value: Any) -> Iterator[str]:
     if not RULES_ARE_CHECKED:
         return
     for rule in schema.get(_RULES, ()):
-        if "oldSelf" not in rule["rule"] and not cel.evaluate(rule["rule"], _context(value)):
+        if "oldSelf" not in rule["rule"] and not _holds(rule["rule"], value):
             yield _message(rule, value)
+
+
+def _holds(rule: str, value: Any) -> bool:
+    # The API server refuses a value on which a rule cannot be evaluated, such as a time zone that does not exist.
+    try:
+        return bool(cel.evaluate(rule, _context(value)))
+    except (KeyError, RuntimeError, TypeError, ValueError):
+        return False
 
 
 def _message(rule: Mapping[str, str], value: Any) -> str:
@@ -48,9 +57,10 @@ def _message(rule: Mapping[str, str], value: Any) -> str:
 
 
 def _context(value: Any) -> Any:
-    # Kubernetes' string functions that the library leaves to its users.
+    # Functions of Kubernetes that the library leaves to its users.
     functions: dict[str, Callable[..., Any]] = {
         "split": lambda text, by: text.split(by),
         "replace": lambda text, old, new: text.replace(old, new),
+        "getHours": lambda moment, zone: moment.astimezone(ZoneInfo(zone)).hour,
     }
     return cel.Context(variables={"self": value}, functions=functions)

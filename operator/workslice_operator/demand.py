@@ -10,6 +10,8 @@ from workslice_api.pool import Scaling, WorkspacePoolStatus
 from workslice_api.state import RouterState
 from workslice_operator.idle import may_sleep, wakes
 from workslice_operator.observed import QueueSignal
+from workslice_operator.scaling import bounds
+from workslice_operator.scheduled_minimum import scheduled_minimum
 from workslice_operator.wanted_replicas import wanted_replicas
 from workslice_operator.weighed_depth import weighed_depth
 
@@ -95,14 +97,19 @@ def could_change(scaling: Scaling, status: WorkspacePoolStatus, signal: QueueSig
     """Whether a new signal may lead to another decision than the last one; a cheap look that spares full reconciles."""
     if scaling.mode != "QueueDepth":
         return False
+    minimum, maximum = bounds(scaling, now)
+    scheduled = scheduled_minimum(scaling.schedule, now)
+    if scheduled and status.scaling.desired < minimum:
+        return True
     if signal is None or status.queue_depth is None:
         return (signal is None) != (status.queue_depth is None)
     memory = status.scaling
     if memory.asleep:
         return wakes(memory, signal)
-    if status.ready_replicas == status.desired_replicas and may_sleep(scaling, memory, signal, now):
+    awake = scheduled or status.ready_replicas != status.desired_replicas
+    if not awake and may_sleep(scaling, memory, signal, now):
         return True
     present = status.desired_replicas
     wanted = wanted_replicas(scaling, weighed_depth(memory, signal), signal.queued, status.ready_replicas, present)
-    wanted = min(max(wanted, scaling.min_replicas or 1), scaling.max_replicas or wanted)
+    wanted = min(max(wanted, minimum), maximum)
     return wanted != (memory.lower[-1].replicas if memory.lower else status.desired_replicas)

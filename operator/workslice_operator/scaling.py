@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from workslice_api.names import Reason
-from workslice_api.pool import LowerDemand, ScalingMemory, WorkspacePoolSpec
+from workslice_api.pool import LowerDemand, Scaling, ScalingMemory, WorkspacePoolSpec
 from workslice_api.quantity import duration_seconds
 from workslice_operator.idle import may_sleep, wakes
 from workslice_operator.lower_demand import asked, most_within
 from workslice_operator.observed import PodFacts, QueueSignal
+from workslice_operator.scheduled_minimum import scheduled_minimum
 from workslice_operator.wanted_replicas import demanded_replicas, wanted_replicas
 from workslice_operator.weighed_depth import MILLI, weighed_depth
 
@@ -80,9 +81,9 @@ def decide(
         return Decision(
             wanted, Reason.FIXED, f"spec.replicas asks for {_replicas(wanted)}", ScalingMemory(desired=wanted)
         )
-    minimum = spec.scaling.min_replicas or 1
-    maximum = max(minimum, spec.scaling.max_replicas or minimum)
-    if memory.asleep and spec.scaling.scale_to_zero_after is not None:
+    minimum, maximum = bounds(spec.scaling, now)
+    scheduled = scheduled_minimum(spec.scaling.schedule, now)
+    if memory.asleep and spec.scaling.scale_to_zero_after is not None and not scheduled:
         if signal is None or not wakes(memory, signal):
             return _asleep(spec, memory)
         wanted = min(
@@ -99,7 +100,7 @@ def decide(
             memory.model_copy(update={"desired": base}),
         )
     # A pool whose engines do not come up has served nobody: at zero its fault would not be seen.
-    if may_sleep(spec.scaling, memory, signal, now) and counts.ready and not counts.starting:
+    if may_sleep(spec.scaling, memory, signal, now) and counts.ready and not counts.starting and not scheduled:
         return _asleep(spec, memory)
     depth = weighed_depth(memory, signal)
     demanded = demanded_replicas(depth, signal.queued, counts.carrying, spec.scaling.target_per_replica)
@@ -117,6 +118,13 @@ def decide(
         )
     message = f"queue depth asks for {_replicas(wanted)}{_headroom(demanded, wanted, spec)}"
     return Decision(wanted, Reason.SCALED_UP if wanted > base else Reason.STEADY, message, steady)
+
+
+def bounds(scaling: Scaling, now: datetime) -> tuple[int, int]:
+    """Fewest and most replicas of a pool that is awake. A schedule asks for no more than the maximum."""
+    least = scaling.min_replicas or 1
+    most = max(least, scaling.max_replicas or least)
+    return min(max(least, scheduled_minimum(scaling.schedule, now)), most), most
 
 
 def _asleep(spec: WorkspacePoolSpec, memory: ScalingMemory) -> Decision:
