@@ -24,9 +24,7 @@ alone = pytest.mark.skipif(
 def container(shell: list[str], first: str) -> "subprocess.CompletedProcess[str]":
     """Run a Python program as process 1 of a container; HOOK in it is the command of the hook, which waits for one second."""
     hook = [*shell, "-c", pre_stop(1)["exec"]["command"][-1]]
-    # A container begins with signals as they are by default; what a shell starts in the background ignores interrupts.
-    default = "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
-    program = f"HOOK = {hook!r}\n{default}{first}"
+    program = f"HOOK = {hook!r}\n{first}"
     return subprocess.run(
         # A container begins with no signal ignored; tests that a shell runs in the background begin without the interrupt.
         ["env", "--default-signal=INT", *ALONE, sys.executable, "-c", program],

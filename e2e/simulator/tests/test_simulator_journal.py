@@ -36,6 +36,7 @@ def test_the_journal_has_each_request_when_it_comes_and_when_it_has_gone(tmp_pat
             ask(engine, "left", 0.3, tokens=100_000)
         until_noted(journal, "left", "left")
         ask(engine, "next", 10)
+        until_noted(journal, "left", "next")
     assert noted(journal) == [
         ("started", ""),
         ("arrived", "whole"),
