@@ -10,6 +10,7 @@ from workslice_api.names import Reason
 from workslice_api.pool import LowerDemand, ScalingMemory, WorkspacePoolSpec
 from workslice_operator.observed import QueueSignal
 from workslice_operator.scaling import ReplicaCounts, count_replicas, decide
+from workslice_operator.wanted_replicas import wanted_replicas
 
 
 def spec(**scaling: Any) -> WorkspacePoolSpec:
@@ -159,6 +160,12 @@ def test_no_course_of_demand_leads_outside_the_bounds_or_lowers_the_pool_without
             assert decision.desired >= min(before, minimum + above)
         if starting and before <= minimum + above:
             assert decision.desired >= before - unplaced
+
+
+def test_one_request_at_a_time_holds_no_second_replica() -> None:
+    for target in (2, 3, 8):
+        scaling = spec(targetPerReplica=target).scaling
+        assert wanted_replicas(scaling, depth_milli=1000, queued=0, ready=2, present=2) == 1
 
 
 @given(depth=st.integers(0, 100), start=st.integers(1, 6))

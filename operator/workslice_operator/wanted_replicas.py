@@ -14,14 +14,17 @@ from workslice_operator.weighed_depth import MILLI
 
 def wanted_replicas(scaling: Scaling, depth_milli: int, queued: int, ready: int, present: int) -> int:
     """Replicas for a depth in thousandths, of which so many requests wait and `ready` replicas run the others; with headroom, without
-    bounds. It is fewer than at `present` only where one running request more would not ask for those again: requests are whole, and
-    what is rounded away now must not cost the replica that it asks for in a minute.
+    bounds. It is fewer than at `present` only where a little more would not ask for those again: half a request that runs, since
+    requests are whole and what is rounded away now must not cost the replica that it asks for in a minute, but no more than a
+    quarter of what runs, or one request would hold two replicas.
     """
     wanted = demanded_replicas(depth_milli, queued, ready, scaling.target_per_replica) + scaling.headroom
-    if wanted >= present or depth_milli <= queued * MILLI:
+    running = depth_milli - queued * MILLI
+    if wanted >= present or running <= 0:
         return wanted
-    with_one = demanded_replicas(depth_milli + MILLI, queued, ready, scaling.target_per_replica) + scaling.headroom
-    return min(max(wanted, with_one), present)
+    more = depth_milli + min(MILLI // 2, running // 4)
+    with_more = demanded_replicas(more, queued, ready, scaling.target_per_replica) + scaling.headroom
+    return min(max(wanted, with_more), present)
 
 
 def demanded_replicas(depth_milli: int, queued: int, ready: int, target: int) -> int:
