@@ -88,7 +88,8 @@ def test_after_a_restart_the_size_is_soon_the_same_again(depths: list[int], at: 
         if step == restart:
             other.restart()
         a, b = one.look(step, depth), other.look(step, depth)
-    assert a.desired == b.desired
+    # Which of two sizes a load at their very edge has depends on where it came from.
+    assert abs(a.desired - b.desired) <= 1
 
 
 @given(
