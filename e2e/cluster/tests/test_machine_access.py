@@ -6,9 +6,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from workslice_cluster.repository import repository
 
 E2E = repository() / "e2e"
+pytestmark = pytest.mark.processes
+
 MEANS_OF_THE_MACHINE = re.compile(
     r"^(?:import|from) (host_processes|second_cluster|process_usage)\b|\bcluster_tool\(", re.M
 )

@@ -9,6 +9,8 @@ import pytest
 from router_process import MODEL, Router, router
 from simulator_process import Simulator, simulator
 
+pytestmark = pytest.mark.processes
+
 SLO = {"timeToFirstToken": "500ms", "timePerOutputToken": "50ms"}
 
 

@@ -10,6 +10,8 @@ import pytest
 from router_process import MODEL, Router, router
 from simulator_process import Simulator, simulator
 
+pytestmark = pytest.mark.processes
+
 PLACES = 16
 PATIENCE = 30.0
 
