@@ -58,8 +58,8 @@ chaos: setup ## Ten minutes of random faults against real routers and simulated 
 prepare: setup
 	$(if $(filter embedded,$(CLUSTER)),$(BIN)/python -m workslice_cluster prepare)
 
-unit: setup ## Unit, property and golden tests; no cluster, and none that start many processes
-	$(BIN)/pytest -q $(CORES) -m "not processes" crds/tests operator/tests router/tests charts/tests e2e/cluster/tests e2e/simulator/tests
+unit: setup ## Unit, property and golden tests; no cluster, and none marked slow
+	$(BIN)/pytest -q $(CORES) -m "not slow" crds/tests operator/tests router/tests charts/tests e2e/cluster/tests e2e/simulator/tests
 
 e2e: prepare ## End-to-end tests on a real cluster with real vLLM (CLUSTER=kubeconfig or kind: another one)
 	$(BIN)/pytest -v --durations=15 e2e

@@ -121,6 +121,7 @@ async def test_a_stream_of_a_lost_node_ends_with_an_error_event(impatient: None)
     assert not answer.complete
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("characters", [10, 8_000_000], ids=["a short one", "one that its buffers cannot hold"])
 async def test_a_request_to_a_stopped_engine_is_answered_when_the_engine_goes_on(impatient: None, characters: int):
     loop = asyncio.get_running_loop()

@@ -6,6 +6,7 @@ import os
 from collections import Counter
 from random import Random
 
+import pytest
 from router_under_test import RunningRouter, chat, pool, post, replicas, running_router, until
 from scripted_engine import (
     DONE,
@@ -27,6 +28,8 @@ from workslice_router.client_connection import ClientConnection
 from workslice_router.engine_connection import EngineConnection
 from workslice_router.exchange import Exchange
 from workslice_router.waiting_room import Ticket
+
+pytestmark = pytest.mark.slow
 
 CYCLES = 30
 REQUESTS = 14

@@ -11,7 +11,7 @@ import pytest
 from workslice_cluster.repository import repository
 
 E2E = repository() / "e2e"
-pytestmark = pytest.mark.processes
+pytestmark = pytest.mark.slow
 
 MEANS_OF_THE_MACHINE = re.compile(
     r"^(?:import|from) (host_processes|second_cluster|process_usage)\b|\bcluster_tool\(", re.M

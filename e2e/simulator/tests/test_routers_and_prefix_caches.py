@@ -9,7 +9,7 @@ import pytest
 from router_process import MODEL, Router, router
 from simulator_process import Simulator, simulator
 
-pytestmark = pytest.mark.processes
+pytestmark = pytest.mark.slow
 
 SLO = {"timeToFirstToken": "500ms", "timePerOutputToken": "50ms"}
 

@@ -10,7 +10,7 @@ import pytest
 from router_process import MODEL, Router, router
 from simulator_process import Simulator, simulator
 
-pytestmark = pytest.mark.processes
+pytestmark = pytest.mark.slow
 
 PLACES = 16
 PATIENCE = 30.0
