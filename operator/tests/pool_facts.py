@@ -20,6 +20,16 @@ INSTALLATION = Installation(
     router_selector={"app.kubernetes.io/component": "router"},
     operator_selector={"app.kubernetes.io/component": "operator"},
 )
+LLAMA_SHAPE = {
+    "parameters": 8_030_261_248,
+    "layers": 32,
+    "hiddenSize": 4096,
+    "intermediateSize": 14336,
+    "kvHeads": 8,
+    "headSize": 128,
+    "vocabulary": 128_256,
+}
+"""A model.shape of eight billion parameters: 15 GiB of weights."""
 
 
 def make_pool(name: str = "short", status: dict[str, Any] | None = None, **spec: Any) -> WorkspacePool:

@@ -7,6 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pool_facts import (
     INSTALLATION,
+    LLAMA_SHAPE,
     NOW,
     make_deployment,
     make_exit,
@@ -367,19 +368,8 @@ def test_any_state_of_the_world_has_one_plan_that_settles(
     assert second.events == ()
 
 
-LLAMA = {
-    "parameters": 8_030_261_248,
-    "layers": 32,
-    "hiddenSize": 4096,
-    "intermediateSize": 14336,
-    "kvHeads": 8,
-    "headSize": 128,
-    "vocabulary": 128_256,
-}
-
-
 def test_a_pool_whose_model_has_no_room_deploys_nothing_and_says_what_would_do() -> None:
-    profile = make_profile(model={"source": "/models/llama", "shape": LLAMA})
+    profile = make_profile(model={"source": "/models/llama", "shape": LLAMA_SHAPE})
     result = planned(make_observed(profile=profile, inventory=make_inventory(small=(1, 0), large=(1, 0))))
     assert result.apply == ()
     found = find_condition(result.status.conditions, ConditionType.PROFILE_READY)
@@ -390,7 +380,7 @@ def test_a_pool_whose_model_has_no_room_deploys_nothing_and_says_what_would_do()
 
 
 def test_engines_of_a_profile_that_no_longer_fits_stay_untouched() -> None:
-    profile = make_profile(model={"source": "/models/llama", "shape": LLAMA})
+    profile = make_profile(model={"source": "/models/llama", "shape": LLAMA_SHAPE})
     observed = make_observed(
         profile=profile, inventory=make_inventory(small=(1, 1)), deployment=make_deployment(1), pods=(ready_pod("a"),)
     )

@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 import yaml
+from pool_facts import LLAMA_SHAPE
 from pool_objects import raw_pool, raw_profile
 
 from workslice_operator.__main__ import main
@@ -116,20 +117,9 @@ def test_a_missing_file_is_named(capsys: pytest.CaptureFixture[str], monkeypatch
     assert capsys.readouterr().err == "nowhere.yaml: No such file or directory\n"
 
 
-SHAPE = {
-    "parameters": 8_030_261_248,
-    "layers": 32,
-    "hiddenSize": 4096,
-    "intermediateSize": 14336,
-    "kvHeads": 8,
-    "headSize": 128,
-    "vocabulary": 128256,
-}
-
-
 def sized(**further: Any) -> dict[str, Any]:
     raw = raw_profile()
-    spec = {"model": {"source": "org/model", "shape": SHAPE}, "slice": {"profiles": ["3g.40gb"]}} | further
+    spec = {"model": {"source": "org/model", "shape": LLAMA_SHAPE}, "slice": {"profiles": ["3g.40gb"]}} | further
     return raw | {"spec": raw["spec"] | spec}
 
 

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pool_facts import (
     INSTALLATION,
+    LLAMA_SHAPE,
     NOW,
     make_deployment,
     make_observed,
@@ -26,15 +27,6 @@ from workslice_operator.slice_inventory import NodeSlices, SliceInventory
 from workslice_operator.template_record import TemplateRecord, rendered_record
 
 BOTH = ["1g.10gb", "2g.20gb"]
-LLAMA = {
-    "parameters": 8_030_261_248,
-    "layers": 32,
-    "hiddenSize": 4096,
-    "intermediateSize": 14336,
-    "kvHeads": 8,
-    "headSize": 128,
-    "vocabulary": 128_256,
-}
 
 
 def choosy(*slices: str, **spec: Any) -> WorkspaceProfile:
@@ -89,7 +81,7 @@ def test_a_kind_of_which_there_are_enough_comes_before_one_of_which_there_are_to
 
 
 def test_a_slice_without_room_for_the_model_is_passed_over() -> None:
-    profile = choosy(model={"source": "/models/llama", "shape": LLAMA})
+    profile = choosy(model={"source": "/models/llama", "shape": LLAMA_SHAPE})
     observed = make_observed(profile=profile, inventory=cluster(small=(1, 0), medium=(1, 0)))
     assert pool_slice(observed, profile, 1) == SliceChoice("2g.20gb", "1g.10gb has no room for the model")
 
@@ -181,7 +173,7 @@ def test_a_pool_whose_pods_are_not_placed_yet_waits_for_them_while_its_slices_ar
 
 
 def test_engines_that_crash_where_they_have_no_room_move_once_the_shape_is_known() -> None:
-    shaped = choosy(model={"source": "/models/tiny", "shape": LLAMA})
+    shaped = choosy(model={"source": "/models/tiny", "shape": LLAMA_SHAPE})
     facts: Any = {"deployment": deployed("1g.10gb"), "inventory": cluster(small=(1, 1), medium=(1, 0))}
     crashing = make_observed(on("1g.10gb"), shaped, pods=(make_pod(),), **facts)
     assert pool_slice(crashing, shaped, 1).slice == "2g.20gb"
