@@ -97,8 +97,8 @@ def could_change(scaling: Scaling, status: WorkspacePoolStatus, signal: QueueSig
     """Whether a new signal may lead to another decision than the last one; a cheap look that spares full reconciles."""
     if scaling.mode != "QueueDepth":
         return False
-    minimum, maximum = bounds(scaling, now)
     scheduled = scheduled_minimum(scaling.schedule, now)
+    minimum, maximum = bounds(scaling, scheduled)
     if scheduled and status.scaling.desired < minimum:
         return True
     if signal is None or status.queue_depth is None:

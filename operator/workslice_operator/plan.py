@@ -62,7 +62,7 @@ def plan(observed: Observed, installation: Installation, now: datetime) -> Plan:
     startup_timeout = _startup_timeout(observed.profile)
     profile = pool_conditions.profile_ready(observed)
     decision = _decision(observed, profile, startup_timeout, now)
-    observed, why = with_chosen_slice(observed, max(1, decision.desired))
+    observed, why = with_chosen_slice(observed, decision.desired)
     moving = replacements(observed, decision.desired)
     engines = engines_ready(
         observed, decision.desired, startup_timeout, now, asleep=decision.reason is Reason.SCALED_TO_ZERO

@@ -180,9 +180,10 @@ class PoolReconciler:
             observed, routers=self._routers(pool.key), unserved_fallback=self._claims.unserved_fallback(pool)
         )
         observed = replace(observed, engines=await self._ask_engines(observed, now))
-        if pod := engine_to_measure(self._with_slice(observed)):
+        with_slice, _ = with_chosen_slice(observed, observed.pool.status.desired_replicas)
+        if pod := engine_to_measure(with_slice):
             observed = replace(observed, kv_tokens=self._measurer.kv_tokens(key, pod))
-        disagrees_since = self._disagrees_since(observed, known)
+        disagrees_since = self._disagrees_since(with_slice, known)
         if disagrees_since is not None:
             observed = replace(observed, disagreement=self._monotonic() - disagrees_since)
         planned = plan(observed, self._installation, now)
@@ -214,7 +215,7 @@ class PoolReconciler:
         return min(wait for wait in waits if wait > 0)
 
     def _disagrees_since(self, observed: Observed, known: _Remembered | None) -> float | None:
-        if not free_although_refused(self._with_slice(observed)):
+        if not free_although_refused(observed):
             return None
         before = known.disagrees_since if known else None
         return self._monotonic() if before is None else before
@@ -223,10 +224,6 @@ class PoolReconciler:
         pods = engines_to_ask(observed, now)
         loads = await asyncio.gather(*(self._engine(pod.address) for pod in pods))
         return {pod.uid: load for pod, load in zip(pods, loads, strict=True) if load is not None}
-
-    @staticmethod
-    def _with_slice(observed: Observed) -> Observed:
-        return with_chosen_slice(observed, max(1, observed.pool.status.desired_replicas))[0]
 
     async def _mark_pods(self, key: Key, costs: Iterable[DeletionCost]) -> list[str]:
         """Set deletion costs; returns what the API refused and why. A pod that is gone meanwhile needs none."""

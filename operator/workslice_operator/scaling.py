@@ -81,8 +81,8 @@ def decide(
         return Decision(
             wanted, Reason.FIXED, f"spec.replicas asks for {_replicas(wanted)}", ScalingMemory(desired=wanted)
         )
-    minimum, maximum = bounds(spec.scaling, now)
     scheduled = scheduled_minimum(spec.scaling.schedule, now)
+    minimum, maximum = bounds(spec.scaling, scheduled)
     if memory.asleep and spec.scaling.scale_to_zero_after is not None and not scheduled:
         if signal is None or not wakes(memory, signal):
             return _asleep(spec, memory)
@@ -120,11 +120,11 @@ def decide(
     return Decision(wanted, Reason.SCALED_UP if wanted > base else Reason.STEADY, message, steady)
 
 
-def bounds(scaling: Scaling, now: datetime) -> tuple[int, int]:
-    """Fewest and most replicas of a pool that is awake. A schedule asks for no more than the maximum."""
+def bounds(scaling: Scaling, scheduled: int) -> tuple[int, int]:
+    """Fewest and most replicas of a pool that is awake, whose schedule asks for so many now: for no more than the maximum."""
     least = scaling.min_replicas or 1
     most = max(least, scaling.max_replicas or least)
-    return min(max(least, scheduled_minimum(scaling.schedule, now)), most), most
+    return min(max(least, scheduled), most), most
 
 
 def _asleep(spec: WorkspacePoolSpec, memory: ScalingMemory) -> Decision:

@@ -29,11 +29,11 @@ class SliceChoice:
 
 
 def with_chosen_slice(observed: Observed, wanted: int) -> tuple[Observed, str]:
-    """The same facts with a profile that names the pool's slice alone, for `wanted` replicas; and why it is that one."""
+    """The same facts with a profile that names the pool's slice alone, for `wanted` replicas, at least one; and why it is that one."""
     profile = observed.profile
     if profile is None or len(profile.spec.slice.profiles) == 1:
         return observed, ""
-    choice = pool_slice(observed, profile, wanted)
+    choice = pool_slice(observed, profile, max(1, wanted))
     return replace(observed, profile=_with_slice(profile, choice.slice)), choice.why
 
 
