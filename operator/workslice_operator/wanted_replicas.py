@@ -8,21 +8,23 @@ than twice the replicas: what is left to do shows when they are there. Requests 
 are divided.
 """
 
+from typing import Final
+
 from workslice_api.pool import Scaling
 from workslice_operator.weighed_depth import MILLI
+
+_A_LITTLE_MILLI: Final = 125
+"""More than a mean over looks strays under a constant load because requests are whole: a fifteenth of one at each look."""
 
 
 def wanted_replicas(scaling: Scaling, depth_milli: int, queued: int, ready: int, present: int) -> int:
     """Replicas for a depth in thousandths, of which so many requests wait and `ready` replicas run the others; with headroom, without
-    bounds. It is fewer than at `present` only where a little more would not ask for those again: half a request that runs, since
-    requests are whole and what is rounded away now must not cost the replica that it asks for in a minute, but no more than a
-    quarter of what runs, or one request would hold two replicas.
+    bounds. It is fewer than at `present` only where a little more would not ask for those again.
     """
     wanted = demanded_replicas(depth_milli, queued, ready, scaling.target_per_replica) + scaling.headroom
-    running = depth_milli - queued * MILLI
-    if wanted >= present or running <= 0:
+    if wanted >= present or depth_milli <= queued * MILLI:
         return wanted
-    more = depth_milli + min(MILLI // 2, running // 4)
+    more = depth_milli + _A_LITTLE_MILLI
     with_more = demanded_replicas(more, queued, ready, scaling.target_per_replica) + scaling.headroom
     return min(max(wanted, with_more), present)
 

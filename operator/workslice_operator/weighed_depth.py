@@ -5,6 +5,7 @@ What is usual follows slowly; a change that is larger than chance, and still the
 every two seconds; all is integers, so that a memory read back from a status is the very same.
 """
 
+from collections.abc import Sequence
 from math import isqrt
 from typing import Final
 
@@ -22,12 +23,8 @@ _DEVIATIONS: Final = 2
 
 def remember(memory: ScalingMemory, signal: QueueSignal) -> ScalingMemory:
     """The memory after another look; the same object when nothing changes."""
-    depth = signal.depth
-    usual = memory.usual_depth_milli if memory.usual_depth_milli is not None else depth * MILLI
-    usual += round((depth * MILLI - usual) / _LOOKS)
-    if abs(depth * MILLI - usual) < _NEAR_MILLI:
-        usual = depth * MILLI
-    depths = [*memory.last_depths[-1:], depth]
+    depths = [*memory.last_depths[-1:], signal.depth]
+    usual = _follow(memory.usual_depth_milli, depths)
     if usual == memory.usual_depth_milli and depths == memory.last_depths:
         return memory
     return memory.model_copy(update={"last_depths": depths, "usual_depth_milli": usual})
@@ -35,11 +32,21 @@ def remember(memory: ScalingMemory, signal: QueueSignal) -> ScalingMemory:
 
 def weighed_depth(memory: ScalingMemory, signal: QueueSignal) -> int:
     """The queue depth to reckon with, in thousandths; before the first look it is the signal's."""
-    usual = memory.usual_depth_milli
-    if usual is None or not memory.last_depths:
-        return signal.depth * MILLI
+    return signal.depth * MILLI if memory.usual_depth_milli is None else memory.usual_depth_milli
+
+
+def _follow(usual: int | None, depths: Sequence[int]) -> int:
+    """What is usual after looks at these depths: the one before, if there was one, and the one now."""
+    now = depths[-1] * MILLI
+    if usual is None:
+        return now
+    nearer = usual + round((now - usual) / _LOOKS)
+    if abs(now - nearer) < _NEAR_MILLI:
+        nearer = now
     chance = _DEVIATIONS * isqrt(usual * MILLI)
-    least, most = min(memory.last_depths) * MILLI, max(memory.last_depths) * MILLI
+    least, most = min(depths) * MILLI, max(depths) * MILLI
+    # What counts at once is usual from then on. Were it only used meanwhile, the mean that lags behind would count again as soon as it
+    # came near: after a drop it would ask for replicas that nobody needs.
     if least > usual + chance:
-        return least
-    return most if most < usual - chance else usual
+        return max(least, nearer)
+    return min(most, nearer) if most < usual - chance else nearer
