@@ -43,7 +43,7 @@ LAST_WORD = "EngineCore encountered an issue"
 """What an engine whose core was killed answers to the requests that the core was running."""
 IN_FLIGHT = 1
 """Of each kind: more of them would make the test longer, not leave more behind by a kill."""
-STREAMED_TOKENS = 4000
+STREAMED_TOKENS = 8000
 MOST_STREAMS = 6
 REST_SECONDS = 20
 """Connections that nobody uses are closed after 5 s by the routers and after 15 s by the operator."""
@@ -119,18 +119,18 @@ def run_of(pod: dict[str, Any]) -> tuple[str, int]:
     return pod["metadata"]["uid"], pod["status"]["containerStatuses"][0]["restartCount"]
 
 
-def kill(pool: Scratch, victim: dict[str, Any]) -> str:
-    """Kill the core of an engine, which then starts anew in its pod; the second time its API server, and replace the pod.
+def part_to_kill(victim: dict[str, Any]) -> str:
+    """The core of an engine, which then starts anew in its pod; the second time its API server, and the pod is replaced.
 
-    A pod for each two kills, since the kubelet lets every further start wait longer. Returns what was killed.
+    A pod for each two kills, since the kubelet lets every further start wait longer.
     """
-    first = run_of(victim)[1] == 0
-    part = ENGINE_CORE if first else API_SERVER
-    host_processes.one_of_pod(victim["metadata"]["uid"], part).signal(signal.SIGKILL)
-    if not first:
-        name = victim["metadata"]["name"]
-        pool.cluster.kubectl("delete", "pod", name, "-n", pool.namespace, "--grace-period=1", "--wait=false")
-    return "core" if first else "API server"
+    return ENGINE_CORE if run_of(victim)[1] == 0 else API_SERVER
+
+
+def replace(pool: Scratch, victims: Sequence[dict[str, Any]]) -> None:
+    """Delete the pods of these victims without waiting."""
+    if names := [victim["metadata"]["name"] for victim in victims]:
+        pool.cluster.kubectl("delete", "pod", *names, "-n", pool.namespace, "--grace-period=1", "--wait=false")
 
 
 def wait_until_started(pool: Scratch, victims: Sequence[dict[str, Any]]) -> None:
@@ -164,6 +164,15 @@ def leave_early(url: str) -> None:
         next(answer.iter_lines(), None)
 
 
+def streams_on(url: str, replicas: set[str]) -> list[WatchedStream]:
+    """Streams that have begun, on all of these replicas where the routers give some to each."""
+    streams: list[WatchedStream] = []
+    while len(streams) < MOST_STREAMS and not replicas <= {one.replica for one in streams}:
+        more = [WatchedStream(url, MODEL, STREAMED_TOKENS) for _ in range(REPLICAS)]
+        streams += [one.wait_for_start() for one in more]
+    return streams
+
+
 def kill_two(url: str, pool: Scratch, loads: Sequence[Load]) -> tuple[list[str], list[str]]:
     """Kill the engines that have run for the longest time under streams, and wait until they are replaced.
 
@@ -171,13 +180,18 @@ def kill_two(url: str, pool: Scratch, loads: Sequence[Load]) -> tuple[list[str],
     """
     victims = engines(pool)[:VICTIMS]
     doomed = {pod["metadata"]["uid"] for pod in victims}
-    streams: list[WatchedStream] = []
-    while len(streams) < MOST_STREAMS and not doomed <= {one.replica for one in streams}:
-        streams.append(WatchedStream(url, MODEL, STREAMED_TOKENS).wait_for_start())
+    parts = [part_to_kill(victim) for victim in victims]
+    processes = [
+        host_processes.one_of_pod(victim["metadata"]["uid"], part) for victim, part in zip(victims, parts, strict=True)
+    ]
     leave_early(url)
-    assert all(one.running for one in streams), "the answers are too short for this test"
-    parts = [kill(pool, victim) for victim in victims]
+    streams = streams_on(url, doomed)  # directly before the kills: how long they take is the engines' affair
+    for process in processes:
+        process.signal(signal.SIGKILL)
+    killed = time.monotonic()
+    replace(pool, [victim for victim, part in zip(victims, parts, strict=True) if part == API_SERVER])
     cut = [one.ending() for one in streams if one.replica in doomed]
+    assert all(one.ran_at(killed) for one in streams), "the answers are too short for this test"
     assert set(cut) <= {"error", "cut"}, "half an answer is not taken for a whole one"
     for load in loads:
         load.wait_for_more(3)
