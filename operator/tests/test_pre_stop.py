@@ -12,13 +12,24 @@ import pytest
 from workslice_operator.render.pre_stop import pre_stop, starts
 
 ALONE = ["unshare", "--user", "--map-root-user", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"]
-SHELLS = [words for words in (["dash"], ["bash"], ["busybox", "sh"]) if shutil.which(words[0])]
+SHELLS = [["dash"], ["bash"], *([["busybox", "sh"]] if shutil.which("busybox") else [])]
+"""Debian has the first two everywhere."""
 
 
-alone = pytest.mark.skipif(
-    subprocess.run([*ALONE, "true"], check=False, capture_output=True).returncode != 0,
-    reason="processes cannot be put into namespaces of their own here",
-)
+@pytest.fixture(scope="module")
+def alone() -> None:
+    """Fails where processes cannot be put into namespaces of their own: without that nothing here says what the hook kills."""
+    try:
+        tried = subprocess.run([*ALONE, "true"], check=False, capture_output=True, text=True)
+    except FileNotFoundError:
+        pytest.fail(
+            "the hook is tested in namespaces of its own, by unshare, which is missing: apt-get install util-linux"
+        )
+    if tried.returncode != 0:
+        pytest.fail(
+            f"the hook is tested in namespaces of its own, which are refused here ({tried.stderr.strip()}): run as root, or let users "
+            "make namespaces (sysctl -w user.max_user_namespaces=1000; a container needs --privileged)"
+        )
 
 
 def container(shell: list[str], first: str) -> "subprocess.CompletedProcess[str]":
@@ -51,8 +62,11 @@ def bound(request: pytest.FixtureRequest) -> Iterator[socket.socket]:
     with closing(socket.socket(request.param)) as one:
         try:
             one.bind(("127.0.0.1" if request.param == socket.AF_INET else "::1", 0))
-        except OSError:
-            pytest.skip("no IPv6 here")
+        except OSError as error:
+            pytest.fail(
+                f"engines listen on IPv4 or IPv6, and the loopback device has no such address here ({error}): "
+                "sysctl -w net.ipv6.conf.all.disable_ipv6=0 net.ipv6.conf.lo.disable_ipv6=0"
+            )
         yield one
 
 
@@ -75,7 +89,7 @@ def test_an_engine_whose_sockets_nobody_can_see_is_not_taken_for_one_that_starts
     assert asked.returncode == 1
 
 
-@alone
+@pytest.mark.usefixtures("alone")
 def test_the_core_of_a_starting_engine_is_killed_after_the_hook_has_ended_well(shell: list[str]) -> None:
     ended = container(
         shell,
@@ -90,13 +104,13 @@ sys.exit(f"the core ended with {core.wait()}")
     assert (ended.stdout, ended.stderr) == ("the hook ended with 0\n", "the core ended with -9\n")
 
 
-@alone
+@pytest.mark.usefixtures("alone")
 def test_an_engine_that_imports_is_interrupted(shell: list[str]) -> None:
     ended = container(shell, "import subprocess, time\nsubprocess.run(HOOK, check=True)\ntime.sleep(60)\n")
     assert "KeyboardInterrupt" in ended.stderr
 
 
-@alone
+@pytest.mark.usefixtures("alone")
 def test_an_engine_that_serves_is_left_alone(shell: list[str]) -> None:
     ended = container(
         shell,
