@@ -1,4 +1,7 @@
-"""A change that replaces engines loses no request, holds the size meanwhile, and stops at the first replica that does not come up."""
+"""A change that replaces engines loses no request, holds the size meanwhile, and stops at the first replica that does not come up.
+
+The turns of a session stay on one of the pool's replicas for as long as it serves.
+"""
 
 import pytest
 from demo.load import Load
@@ -8,10 +11,12 @@ from demo.waiting import NotYet, wait_until
 import manifests
 from installed import Installation
 from long_streams import LongStreams
+from router_accounts import in_rotation
 from scratch import Scratch
 
 MODEL = "rollout"
 TOKENS = 4000
+SESSIONS = 12
 
 
 @pytest.fixture(scope="module")
@@ -37,8 +42,38 @@ def replicas(scratch: Scratch) -> set[str]:
     return {pod["metadata"]["uid"] for pod in scratch.pods()}
 
 
+@pytest.fixture(scope="module")
+def homes(installation: Installation, pool: Scratch) -> dict[int, str]:
+    """The replica of each session before any change."""
+
+    def both_in_rotation() -> None:
+        if (found := in_rotation(pool.cluster, f"{pool.namespace}/pool")) != replicas(pool):
+            raise NotYet(f"in rotation: {found}")
+
+    wait_until("both replicas to be in rotation", both_in_rotation, seconds=20, every=0.3)
+    return next_turns(installation)
+
+
+def next_turns(installation: Installation) -> dict[int, str]:
+    """The replica that answers the next question of each session."""
+
+    def answered_by(session: int) -> str:
+        headers = {"x-workslice-session": f"session {session}"}
+        return ask(installation.client(), MODEL, "And then?", stream=False, max_tokens=2, extra_headers=headers).replica
+
+    return {session: answered_by(session) for session in range(SESSIONS)}
+
+
+def test_sessions_are_shared_out_among_the_replicas_and_their_turns_stay_where_the_first_one_was(
+    installation: Installation, pool: Scratch, homes: dict[int, str]
+) -> None:
+    assert set(homes.values()) == replicas(pool), "all sessions are on one replica"
+    for _ in range(3):
+        assert next_turns(installation) == homes
+
+
 def test_a_new_version_that_never_comes_up_leaves_the_other_replica_on_the_old_one_and_says_why(
-    installation: Installation, pool: Scratch
+    installation: Installation, pool: Scratch, homes: dict[int, str]
 ) -> None:
     before = replicas(pool)
     apply_engine(pool, "--no-such-flag-exists=1")
@@ -48,9 +83,12 @@ def test_a_new_version_that_never_comes_up_leaves_the_other_replica_on_the_old_o
     (kept,) = before & replicas(pool)
     for _ in range(5):
         assert ask(installation.client(), MODEL, "Still there?", stream=True, max_tokens=4).replica == kept
+    assert set(next_turns(installation).values()) == {kept}
     apply_engine(pool)
     pool.wait_for("Ready", "True", "PoolReady", seconds=240)
     assert kept in replicas(pool), "the replica that served was never touched"
+    now = next_turns(installation)
+    assert {now[session] for session, home in homes.items() if home == kept} == {kept}, "its sessions never moved"
 
 
 def test_replacing_every_engine_loses_no_request_and_holds_the_size(installation: Installation, pool: Scratch) -> None:
