@@ -18,6 +18,7 @@ from demo.pool_state import ready_pools
 from demo.waiting import wait_until
 
 import brought_up_ahead
+from bare_api import BareApi, bare_api
 from failure_report import failure_report
 from installed import MODEL, SPARE_NODE, Installation, install
 from machine_access import acts_on_the_machine
@@ -43,6 +44,13 @@ def cluster(request: pytest.FixtureRequest) -> Cluster:
         stop_all(request.session, str(error))  # every test would say the same
     request.config.stash[_CLUSTER] = found
     return found
+
+
+@pytest.fixture(scope="session")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BareApi]:
+    """An API without nodes, for tests of what the operator writes; it has nothing to do with the cluster."""
+    with bare_api(tmp_path_factory.mktemp("api")) as running:
+        yield running
 
 
 @pytest.fixture(scope="session")

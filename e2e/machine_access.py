@@ -2,7 +2,7 @@
 
 import pytest
 
-MODULES = {"exposed_metrics", "host_processes", "process_usage", "router_accounts", "second_cluster"}
+MODULES = {"bare_api", "exposed_metrics", "host_processes", "process_usage", "router_accounts", "second_cluster"}
 """Modules that signal processes, start clusters, or call pods by their addresses."""
 FUNCTIONS = {"cluster_tool"}
 """Functions of demo.installation that do so."""

@@ -71,6 +71,8 @@ class ConditionType(StrEnum):
 class Reason(StrEnum):
     """Condition and Event reasons. docs/troubleshooting.md explains each; a test holds that."""
 
+    # Degraded, and WorkspaceProfile Accepted
+    SPEC_INVALID = "SpecInvalid"
     # WorkspaceProfile Accepted
     VALID = "Valid"
     SLICE_NOT_IN_CLUSTER = "SliceNotInCluster"

@@ -98,6 +98,11 @@ def test_after_the_timeout_a_replica_goes_with_what_it_has() -> None:
     assert drained(two(pool("a", since=59), None)).replicas == 2
 
 
+def test_a_mark_that_an_operator_with_a_clock_ahead_has_left_counts_from_now() -> None:
+    (mark,) = drained(two(pool("a", since=-60), None)).marks
+    assert mark.since == NOW.isoformat()
+
+
 def test_load_that_returns_calls_a_drained_replica_back() -> None:
     plan = drained(two(pool("a"), report(a=IDLE), {"uid-a": EMPTY}), desired=2)
     assert (plan.replicas, plan.marks) == (2, ())

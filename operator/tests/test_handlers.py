@@ -16,7 +16,7 @@ class Watched:
 
     def __init__(self) -> None:
         self.added: list[Key] = []
-        self.registry = registry_of_handlers(self.added.append, credentials)
+        self.registry = registry_of_handlers(self.added.append, credentials, lambda: None)
 
     async def event(self, plural: str, type_: str | None = "ADDED", **meta: Any) -> None:
         metadata = {"uid": "u", "name": "chat", "namespace": "shop", "generation": 1} | meta

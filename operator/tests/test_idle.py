@@ -24,6 +24,10 @@ def test_a_pool_is_idle_from_the_first_look_at_which_nothing_has_come() -> None:
     assert remember_idle(SCALING, first, quiet(), NOW).idle_since == NOW.isoformat()
 
 
+def test_a_time_that_an_operator_with_a_clock_ahead_has_left_counts_from_now() -> None:
+    assert remember_idle(SCALING, idle(-60), quiet(), NOW).idle_since == NOW.isoformat()
+
+
 def test_a_pool_that_stays_idle_has_a_memory_that_does_not_change() -> None:
     memory = idle(30)
     assert remember_idle(SCALING, memory, quiet(), NOW) is memory

@@ -1,9 +1,11 @@
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 from aiohttp import web
+from eventually import eventually
 from kubernetes.aio.client import Configuration
 from kubernetes.aio.client.rest import RESTClientObject
 
@@ -31,6 +33,7 @@ class Api:
         self.asked: list[web.Request] = []
         self.bodies: list[Any] = []
         self.answers: list[tuple[int, Any]] = []
+        self.headers: dict[str, str] = {}
         self.port = 0
 
     async def answer(self, request: web.Request) -> web.Response:
@@ -38,7 +41,8 @@ class Api:
         text = await request.text()
         self.bodies.append(json.loads(text) if text else None)
         status, document = self.answers.pop(0)
-        return web.Response(status=status, text=document if isinstance(document, str) else json.dumps(document))
+        text = document if isinstance(document, str) else json.dumps(document)
+        return web.Response(status=status, text=text, headers=self.headers)
 
 
 @pytest.fixture
@@ -227,3 +231,45 @@ async def test_a_single_line_over_the_limit_comes_as_far_as_it_goes(api: Api, ku
     api.answers = [(200, cut)] * 3
     assert await kube.pod_log("shop", "chat-1", "engine", previous=False, lines=30) == cut
     assert [one.query["tailLines"] for one in api.asked] == ["30", "1"]
+
+
+@pytest.mark.parametrize("status", [429, 503])
+async def test_an_api_that_says_when_to_come_back_is_not_asked_before(api: Api, kube: KubeClient, status: int) -> None:
+    api.answers, api.headers = [(status, "too many requests"), (200, {"items": []})], {"Retry-After": "1"}
+    began = asyncio.get_running_loop().time()
+    assert await kube.list(PODS) == []
+    assert asyncio.get_running_loop().time() - began >= 1
+    assert len(api.asked) == 2
+
+
+async def test_whoever_asks_for_the_same_waits_too_and_others_do_not(api: Api, kube: KubeClient) -> None:
+    api.answers, api.headers = (
+        [(429, ""), (200, {"items": [{"n": 1}]}), *[(200, {"items": []})] * 2],
+        {"Retry-After": "1"},
+    )
+    first = asyncio.create_task(kube.list(PODS))
+    await eventually(lambda: len(api.asked) == 1)
+    second = asyncio.create_task(kube.list(PODS, labels="a=b"))
+    assert await kube.list(NODES) == [{"n": 1}]
+    assert not first.done()
+    assert not second.done()
+    assert await first == await second == []
+
+
+async def test_a_wait_that_is_too_long_is_an_error_at_once_and_the_api_has_its_peace(
+    api: Api, kube: KubeClient
+) -> None:
+    api.answers, api.headers = [(429, "")], {"Retry-After": "60"}
+    for _ in range(3):
+        with pytest.raises(Unavailable, match="wants to be asked again in 60 s"):
+            await kube.list(PODS)
+    assert len(api.asked) == 1
+
+
+@pytest.mark.parametrize("words", ["", "0", "soon", "Fri, 31 Dec 1999 23:59:59 GMT"])
+async def test_a_refusal_that_does_not_say_when_is_an_error_for_the_queue_to_retry(
+    api: Api, kube: KubeClient, words: str
+) -> None:
+    api.answers, api.headers = [(429, "too many requests")], {"Retry-After": words}
+    with pytest.raises(Unavailable, match="too many requests"):
+        await kube.list(PODS)

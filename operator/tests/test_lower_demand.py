@@ -25,6 +25,10 @@ def test_demand_that_stays_changes_nothing() -> None:
     assert asked(lines, 3, NOW) == lines
 
 
+def test_a_line_that_an_operator_with_a_clock_ahead_has_left_counts_from_now() -> None:
+    assert asked([line(-60, 3)], 3, NOW) == [line(0, 3)]
+
+
 def test_only_lines_as_old_as_the_window_count() -> None:
     lines = [line(60, 5), line(40, 3), line(20, 1)]
     assert [most_within(lines, window, NOW) for window in (61, 60, 41, 40, 20)] == [None, 5, 5, 3, 1]

@@ -221,6 +221,51 @@ async def test_an_unreadable_pool_stops_nobody(world: World, caplog: pytest.LogC
     assert "spec.replicas" in caplog.text
 
 
+async def test_the_status_of_an_unreadable_pool_says_what_to_correct_once_and_keeps_its_memory(world: World) -> None:
+    memory = {"scaling": {"desired": 3}, "conditions": [{"type": "Scaling", "status": "False", "reason": "Steady"}]}
+    world.kube.put({**raw_pool(replicas="many"), "status": memory})
+    for _ in range(2):
+        await world.reconcile()
+    status = world.kube.objects["WorkspacePool", "shop", "chat"]["status"]
+    said = {one["type"]: (one["status"], one["reason"]) for one in status["conditions"]}
+    assert said == {"Ready": ("False", "PoolNotReady"), "Degraded": ("True", "SpecInvalid")}
+    assert "spec.replicas" in status["conditions"][0]["message"]
+    assert status["scaling"] == {"desired": 3}
+    assert world.kube.written("WorkspacePool") == ["status"]
+    assert world.kube.written("Event") == ["create"]
+    assert (
+        b'pool_fault{condition="Degraded",namespace="shop",pool="chat",reason="SpecInvalid"} 1'
+        in world.metrics.render()
+    )
+
+
+async def test_an_unreadable_pool_that_is_paused_is_left_alone(world: World) -> None:
+    raw = raw_pool(replicas="many")
+    raw["metadata"]["annotations"] = {"workslice.dev/paused": "true"}
+    world.kube.put(raw)
+    await world.reconcile()
+    assert world.kube.writes == []
+
+
+async def test_an_unreadable_pool_that_goes_unseen_is_forgotten_by_a_resync(world: World) -> None:
+    world.kube.put(raw_pool(replicas="many"))
+    await world.reconcile()
+    world.kube.remove("WorkspacePool", "shop", "chat")
+    (key,) = world.reconciler.known_keys()
+    assert await world.reconciler.reconcile(key) is None
+    assert world.reconciler.known_keys() == ()
+    assert b"SpecInvalid" not in world.metrics.render()
+
+
+async def test_a_corrected_pool_goes_on(world: World) -> None:
+    world.kube.put(raw_pool(replicas="many"))
+    await world.reconcile()
+    world.kube.put({**raw_pool(generation=2), "status": world.kube.objects["WorkspacePool", "shop", "chat"]["status"]})
+    await world.reconcile()
+    assert world.reason("Degraded") == "AsExpected"
+    assert world.kube.written("Deployment") == ["apply"]
+
+
 async def test_a_missing_volume_is_looked_for_in_the_pools_namespace(world: World) -> None:
     world.kube.put(raw_profile(source="pvc://weights/tiny"))
     await world.reconcile()

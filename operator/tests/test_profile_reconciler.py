@@ -136,3 +136,17 @@ async def test_a_measurement_far_from_the_estimate_is_told_once() -> None:
 def labelled(mebibytes: str) -> dict[str, Any]:
     labels = {"nvidia.com/gpu.product": "A", "nvidia.com/mig-1g.10gb.memory": mebibytes}
     return NODE | {"metadata": {"name": "n", "labels": labels}}
+
+
+async def test_the_status_of_an_unreadable_profile_says_what_to_correct_and_its_pools_hear_of_it() -> None:
+    raw = raw_profile()
+    raw["spec"]["memory"] = {"gpuUtilization": "much"}
+    kube, woken = FakeKube(NODE, raw, raw_pool()), list[Key]()
+    profiles = reconciler(kube, woken)
+    for _ in range(2):
+        assert await profiles.reconcile(KEY) is None
+    (said,) = kube.objects["WorkspaceProfile", "", "small"]["status"]["conditions"]
+    assert (said["type"], said["status"], said["reason"]) == ("Accepted", "False", "SpecInvalid")
+    assert "spec.memory.gpuUtilization" in said["message"]
+    assert kube.written("WorkspaceProfile") == ["status"]
+    assert woken == [pool_key("shop", "chat")]

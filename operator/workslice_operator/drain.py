@@ -14,6 +14,7 @@ from typing import Final
 from workslice_api.pool import MAX_DRAIN_MARKS, DrainMark
 from workslice_api.quantity import duration_seconds
 from workslice_operator.observed import DeploymentFacts, Observed, PodFacts
+from workslice_operator.remembered_time import not_later
 from workslice_operator.victims import certain_to_go, choose_victims
 
 MARKED_COST: Final = -(2**31) + 1
@@ -105,7 +106,10 @@ def _shrink(
     steady = deployment.settled and len(live) <= deployment.replicas
     # Replicas that the Deployment asks for and that have no pod (yet) go first: there is nothing to lose.
     missing = max(0, deployment.replicas - len(live))
-    known = {mark.uid: mark for mark in observed.pool.status.drain_marks}
+    known = {
+        mark.uid: mark.model_copy(update={"since": not_later(mark.since, now)})
+        for mark in observed.pool.status.drain_marks
+    }
     chosen = [
         pod
         for pod in choose_victims(observed, min(surplus - missing, MAX_DRAIN_MARKS))

@@ -1,9 +1,10 @@
 """The only module that imports kopf: it turns watch events into keys for the work queue and decides nothing.
 
 kopf writes nothing here: no change handlers, timers or daemons, so no finalizers and no annotations. A missed event costs little,
-since every reconcile reads live and a resync queues everything.
+since every reconcile reads live and a resync queues everything, also when a watch had to begin anew.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
@@ -12,19 +13,28 @@ import kopf
 from workslice_api import names
 from workslice_operator.keys import Key, pool_key, profile_key
 from workslice_operator.kube_api import CHILDREN, PODS, Credentials
+from workslice_operator.watch_session import watch_session
 
 CHILD_LABELS: Final = f"{names.MANAGED_BY_LABEL}={names.MANAGED_BY},{names.POOL_LABEL}"
 _WATCHED_CHILDREN: Final = (*CHILDREN, PODS)
 # kopf gives up after the last of these and ends the process: a day is longer than any outage that a restart would cure.
 _BACKOFFS: Final = (1, 1, 2, 3, 5, *[10] * 8640)
+_LOGIN_SECONDS: Final = 10.0
+"""Between two logins with what the API has refused: it may not know us for a while, or know us again by a new token."""
 
 
 def registry_of_handlers(
-    add: Callable[[Key], None], credentials: Callable[[], Awaitable[Credentials]]
+    add: Callable[[Key], None],
+    credentials: Callable[[], Awaitable[Credentials]],
+    listed_again: Callable[[], None],
 ) -> kopf.OperatorRegistry:
-    """Handlers that call `add` with the key of the pool or profile that an event concerns."""
+    """Handlers that call `add` with the key of the pool or profile that an event concerns, and `listed_again` when a watch had to begin
+    anew: objects may have gone unseen.
+    """
     registry = kopf.OperatorRegistry()
     seen: dict[str, tuple[Any, ...]] = {}
+    listed: set[str] = set()
+    logged_in: dict[str, float] = {}
 
     def spec_changed(event: Mapping[str, Any], meta: Mapping[str, Any]) -> bool:
         """Whether an event of an own resource is more than the echo of a status write or somebody else's annotation."""
@@ -39,10 +49,15 @@ def registry_of_handlers(
         return True
 
     @kopf.on.login(registry=registry)
-    async def login(**_kwargs: Any) -> kopf.ConnectionInfo:
+    async def login(**_kwargs: Any) -> kopf.AiohttpSession:
         held = await credentials()
-        scheme, _, token = (held.authorization or "").partition(" ")
-        return kopf.ConnectionInfo(
+        loop = asyncio.get_running_loop()
+        identity = held.authorization or ""
+        await asyncio.sleep(max(0.0, logged_in.get(identity, float("-inf")) + _LOGIN_SECONDS - loop.time()))
+        logged_in.clear()
+        logged_in[identity] = loop.time()
+        scheme, _, token = identity.partition(" ")
+        info = kopf.ConnectionInfo(
             server=held.server,
             ca_path=held.ca_file,
             insecure=not held.verify,
@@ -51,6 +66,8 @@ def registry_of_handlers(
             certificate_path=held.certificate_file,
             private_key_path=held.key_file,
         )
+        session = watch_session(info.as_ssl_context(), info.as_http_headers(), listed, listed_again)
+        return kopf.AiohttpSession(server=held.server, aiohttp_session=session)
 
     @kopf.on.event(names.GROUP, names.VERSION, names.POOL_PLURAL, registry=registry)
     async def pool_event(event: Mapping[str, Any], meta: Mapping[str, Any], **_kwargs: Any) -> None:

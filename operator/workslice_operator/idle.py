@@ -9,6 +9,7 @@ from datetime import datetime
 from workslice_api.pool import Scaling, ScalingMemory
 from workslice_api.quantity import duration_seconds
 from workslice_operator.observed import QueueSignal
+from workslice_operator.remembered_time import not_later
 
 
 def remember_idle(scaling: Scaling, memory: ScalingMemory, signal: QueueSignal, now: datetime) -> ScalingMemory:
@@ -24,9 +25,8 @@ def remember_idle(scaling: Scaling, memory: ScalingMemory, signal: QueueSignal, 
         fewer = memory.asked is None or signal.asked < memory.asked
         return memory.model_copy(update={"asked": signal.asked}) if fewer else memory
     if _quiet(memory, signal):
-        if memory.idle_since is not None:
-            return memory
-        return memory.model_copy(update={"idle_since": now.isoformat()})
+        since = not_later(memory.idle_since or now.isoformat(), now)
+        return memory if since == memory.idle_since else memory.model_copy(update={"idle_since": since})
     return memory.model_copy(update={"idle_since": None, "asked": signal.asked})
 
 

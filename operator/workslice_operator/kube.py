@@ -3,6 +3,7 @@
 Raw, since the typed and dynamic layers cost several times the CPU of a request and reject what a newer API server sends.
 """
 
+import asyncio
 import contextlib
 import json
 import logging
@@ -30,6 +31,8 @@ from workslice_operator.kube_api import (
 )
 
 REQUEST_TIMEOUT = aiohttp.ClientTimeout(total=20, connect=5)
+LONGEST_WAIT = 10.0
+"""Seconds that a request waits when the API says to come back later, before it fails instead."""
 LIST_CHUNK = 500
 
 _APPLY = "application/apply-patch+yaml"
@@ -72,6 +75,8 @@ class KubeClient:
     def __init__(self, configuration: Configuration, rest: RESTClientObject) -> None:
         self._configuration = configuration
         self._rest = rest
+        self._not_before: dict[str, float] = {}
+        """Path → when the API wants to be asked for it again, whoever asks, by the running loop's clock."""
 
     async def credentials(self) -> Credentials:
         """The present credentials; ask again when they are refused, since tokens expire."""
@@ -190,17 +195,38 @@ class KubeClient:
     ) -> bytes:
         url = self._configuration.host + path + (f"?{urlencode(query)}" if query else "")
         headers = {"Accept": "application/json", "Content-Type": content_type, "User-Agent": FIELD_MANAGER}
-        try:
-            headers |= await self._authorization()
-            response = await self._rest.request(  # type: ignore[no-untyped-call]
-                method, url, headers=headers, body=body, _request_timeout=REQUEST_TIMEOUT
-            )
-            content: bytes = await response.read()
-        except (aiohttp.ClientError, TimeoutError, OSError, config.ConfigException) as error:
-            raise Unavailable(0, f"{method} {path}: {error or type(error).__name__}") from error
-        if response.status >= 400:
-            raise _error(response.status, content)
-        return content
+        wait_until = asyncio.get_running_loop().time() + LONGEST_WAIT
+        while True:
+            await self._wait_as_told(path, wait_until)
+            try:
+                headers |= await self._authorization()
+                response = await self._rest.request(  # type: ignore[no-untyped-call]
+                    method, url, headers=headers, body=body, _request_timeout=REQUEST_TIMEOUT
+                )
+                content: bytes = await response.read()
+            except (aiohttp.ClientError, TimeoutError, OSError, config.ConfigException) as error:
+                raise Unavailable(0, f"{method} {path}: {error or type(error).__name__}") from error
+            if response.status < 400:
+                return content
+            if not self._told_to_wait(path, response.status, response.getheader("Retry-After")):
+                raise _error(response.status, content)
+
+    async def _wait_as_told(self, path: str, wait_until: float) -> None:
+        """Return when the path may be asked for again; raises Unavailable at once if that is later than `wait_until`."""
+        loop = asyncio.get_running_loop()
+        while (until := self._not_before.get(path, 0.0)) > loop.time():
+            if until > wait_until:
+                raise Unavailable(429, f"{path}: the API wants to be asked again in {until - loop.time():.0f} s")
+            await asyncio.sleep(until - loop.time())
+
+    def _told_to_wait(self, path: str, status: int, retry_after: str | None) -> bool:
+        """Remember for how long the API is not to be asked for this; False when it has not said so."""
+        if status not in (429, 503) or not retry_after or not retry_after.isdecimal() or int(retry_after) == 0:
+            return False
+        now = asyncio.get_running_loop().time()
+        self._not_before = {one: until for one, until in self._not_before.items() if until > now}
+        self._not_before[path] = now + int(retry_after)
+        return True
 
     async def _authorization(self) -> dict[str, str]:
         """Asked for at every request: it reads the service account's token again when that is a minute old."""

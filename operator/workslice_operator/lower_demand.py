@@ -8,12 +8,14 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from workslice_api.pool import MAX_LOWER_DEMANDS, LowerDemand
+from workslice_operator.remembered_time import not_later
 
 
 def asked(lower: Sequence[LowerDemand], wanted: int, now: datetime) -> list[LowerDemand]:
     """The lines after demand asked for `wanted` replicas, fewer than there are."""
-    kept = [one for one in lower if one.replicas >= wanted]
-    fewer = [one for one in lower if one.replicas < wanted]
+    lines = [one.model_copy(update={"since": not_later(one.since, now)}) for one in lower]
+    kept = [one for one in lines if one.replicas >= wanted]
+    fewer = [one for one in lines if one.replicas < wanted]
     if fewer and not (kept and kept[-1].replicas == wanted):
         kept.append(fewer[0].model_copy(update={"replicas": wanted}))
     if not kept or kept[-1].replicas > wanted:

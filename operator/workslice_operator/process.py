@@ -114,7 +114,7 @@ class Operator:
                 ]
                 await asyncio.sleep(0)
                 self.working = True
-                await watch(registry_of_handlers(self.workers.add, self.kube.credentials))
+                await watch(registry_of_handlers(self.workers.add, self.kube.credentials, self.resync.soon))
                 for task in tasks:
                     task.cancel()
         finally:

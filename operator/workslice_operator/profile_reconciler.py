@@ -24,6 +24,7 @@ from workslice_operator.profile_status import profile_status
 from workslice_operator.readable import readable_pools, validation_sentence
 from workslice_operator.shared_read import SharedRead
 from workslice_operator.slice_inventory import SliceInventory
+from workslice_operator.unreadable import say_unreadable
 
 LOOK_AGAIN_SECONDS = 30.0
 
@@ -72,6 +73,8 @@ class ProfileReconciler:
         except ValidationError as error:
             log.error("profile cannot be read: %s", validation_sentence(error), extra={"key": str(key)})
             self._see(key, version, pools)
+            conditions = await say_unreadable(self._kube, self._events, PROFILES, raw, error, self._clock())
+            self._metrics.show_faults("profile_fault", faults(conditions), key.name)
             return None
         pause = pause_of_profile(profile)
         if pause is not None:

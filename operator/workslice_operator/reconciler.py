@@ -47,6 +47,7 @@ from workslice_operator.slice_choice import with_chosen_slice
 from workslice_operator.slice_conditions import free_although_refused
 from workslice_operator.slice_inventory import SliceInventory
 from workslice_operator.status_urgency import Urgency, urgency
+from workslice_operator.unreadable import say_unreadable
 from workslice_operator.weighed_depth import remember
 
 PREDECESSOR_SECONDS = 1.0
@@ -105,6 +106,7 @@ class PoolReconciler:
         self._clock = clock
         self._monotonic = monotonic
         self._remembered: dict[Key, _Remembered] = {}
+        self._unreadable: set[Key] = set()
         self._measurer = EngineMeasurer(engine, wake, monotonic)
 
     async def reconcile(self, key: Key) -> float | None:
@@ -121,7 +123,11 @@ class PoolReconciler:
             pool = WorkspacePool.model_validate(raw)
         except ValidationError as error:
             log.error("pool cannot be read: %s", validation_sentence(error), extra={"key": str(key)})
+            self._unreadable.add(key)
+            conditions = await say_unreadable(self._kube, self._events, POOLS, raw, error, self._clock())
+            self._metrics.show_faults("pool_fault", faults(conditions), key.namespace, key.name)
             return None
+        self._unreadable.discard(key)
         if pool.metadata.deletion_timestamp is not None:
             return None  # its children go by their ownerReferences
         try:
@@ -158,7 +164,7 @@ class PoolReconciler:
 
     def known_keys(self) -> tuple[Key, ...]:
         """Pools that were there when last looked at."""
-        return tuple(self._remembered)
+        return (*self._remembered, *self._unreadable)
 
     async def _reconcile_live(self, key: Key, pool: WorkspacePool) -> float:
         stored = pool.status
@@ -298,6 +304,7 @@ class PoolReconciler:
 
     async def _forget(self, key: Key) -> None:
         known = self._remembered.pop(key, None)
+        self._unreadable.discard(key)
         self._measurer.forget(key)
         self._metrics.forget_pool(key.namespace, key.name)
         if known is not None:
