@@ -18,6 +18,7 @@ from scripted_engine import (
 
 from workslice_router.engine_connection import EngineConnection, IdleConnections
 from workslice_router.forwarded_headers import Headers
+from workslice_router.response_head import ResponseHead
 from workslice_router.routing_table import ReplicaSpec
 
 HEAD = b"HTTP/1.1 200 OK\r\n"
@@ -85,8 +86,8 @@ class Reading:
         self.body = b""
         self.ends: list[str] = []
 
-    def response_started(self, status: int, headers: Headers) -> None:
-        self.head = (status, headers)
+    def response_started(self, head: ResponseHead) -> None:
+        self.head = (head.status, head.headers)
 
     def response_body(self, data: bytes) -> None:
         self.body += data

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scripted_engine import HELLO, LAST_CHUNK, STREAM_HEAD, chunk, response, token
 
 from workslice_router.engine_connection import EngineConnection, IdleConnections
+from workslice_router.response_head import ResponseHead
 
 CHUNKED = STREAM_HEAD + chunk(token("a")) + chunk(token("b")) + LAST_CHUNK
 WITH_TRAILER = STREAM_HEAD + chunk(token("a")) + b"0\r\nx-trailer: 1\r\n\r\n"
@@ -56,9 +57,9 @@ class Reader:
         self.body = b""
         self.ends: list[str] = []
 
-    def response_started(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
+    def response_started(self, head: ResponseHead) -> None:
         assert not self.status
-        self.status, self.headers = status, headers
+        self.status, self.headers = head.status, head.headers
 
     def response_body(self, data: bytes) -> None:
         assert self.status

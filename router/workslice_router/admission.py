@@ -183,10 +183,8 @@ class Admission:
         now = self._clock()
         class_only, ties, level = plan.stays_in_class, plan.ties, plan.chosen.level
         chance = ties.chance if ties is not None and ties.session else self._random()
-        order = list(
-            pools_in_order(plan.routes, plan.chosen, plan.prompt_tokens, plan.total, plan.room, class_only, chance)
-        )
-        if order and not any(map(ready, order[0].replicas)):
+        order = pools_in_order(plan.routes, plan.chosen, plan.prompt_tokens, plan.total, plan.room, class_only, chance)
+        if order and not any(ready(replica) for replica in order[0].replicas):
             order[0].asked += 1  # whoever serves it: a pool that sleeps must hear of it
             self.table.changed.add(order[0])
         favourite = self._affinity.favourite(ties, order[0], now) if ties is not None and order else None

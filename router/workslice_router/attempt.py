@@ -10,10 +10,11 @@ from workslice_router.ejection import Outcome
 from workslice_router.engine_connection import EngineConnection, open_connection
 from workslice_router.engine_failure import ABORTED, EngineError, Failure, connect_failure, error_of_event
 from workslice_router.event_stream import EventStream
-from workslice_router.forwarded_headers import NO_BODY, Headers, client_response_lines, engine_request_head
+from workslice_router.forwarded_headers import NO_BODY, engine_request_head
 from workslice_router.openai_errors import Reason, Refusal, refusal
+from workslice_router.response_head import ResponseHead
 from workslice_router.usage import ended_by_abort, ended_by_length
-from workslice_router.whole_answer import MOST_HELD, is_json, is_whole, may_end
+from workslice_router.whole_answer import MOST_HELD, is_whole, may_end
 
 _LARGEST_ERROR: Final = 64 * 1024
 _TAIL: Final = 4096
@@ -51,7 +52,7 @@ class Attempt:
         "_data_path",
         "_engine",
         "_error_body",
-        "_headers",
+        "_head",
         "_held",
         "_is_json",
         "_lease",
@@ -66,7 +67,6 @@ class Attempt:
         "_reused",
         "_sent_at",
         "_silent_since",
-        "_status",
         "_stream",
         "_tail",
         "_unsent",
@@ -91,8 +91,7 @@ class Attempt:
         self._engine: EngineConnection | None = None
         self._reused = False
         self._over = False
-        self._status = 0
-        self._headers: Headers = []
+        self._head: ResponseHead | None = None
         self._length: int | None = None
         self._missing = -1  # bytes that are to come by the response's length; below 0: unknown
         self._is_json = False
@@ -105,10 +104,10 @@ class Attempt:
 
     # --- sending ----------------------------------------------------------------------------------------------------------
 
-    def start(self, path: str, headers: Headers, request_id: bytes, body: bytes) -> None:
-        """Send the request to the lease's replica, over an open connection if there is one."""
+    def start(self, path: str, lines: bytes, request_id: bytes, body: bytes) -> None:
+        """Send the request, with these header lines, to the lease's replica, over an open connection if there is one."""
         replica = self._lease.replica.spec
-        head = engine_request_head(path, replica.host, replica.port, headers, request_id, len(body))
+        head = engine_request_head(path, replica.host, replica.port, lines, request_id, len(body))
         self._request = (head, body)
         self._connect(fresh=False)
 
@@ -142,30 +141,21 @@ class Attempt:
 
     # --- the engine's response --------------------------------------------------------------------------------------------
 
-    def response_started(self, status: int, headers: Headers) -> None:
+    def response_started(self, head: ResponseHead) -> None:
         """Keep the head: vLLM sends 200 before it has even queued the request, so a head promises nothing."""
         self._silent_since = self._data_path.loop.time()
-        self._status, self._headers = status, headers
-        kind = length = None
-        chunked = False
-        for name, value in headers:
-            if name == b"content-type" and kind is None:
-                kind = value
-            elif name == b"content-length" and length is None:
-                length = int(value)
-            elif name == b"transfer-encoding":
-                chunked = True
-        if status >= _FIRST_ERROR_STATUS:
+        self._head = head
+        if head.status >= _FIRST_ERROR_STATUS:
             self._error_body = b""
-        elif kind is not None and kind.lower().startswith(b"text/event-stream"):
+        elif head.is_event_stream:
             self._stream = EventStream()
             return
-        elif status not in NO_BODY:
-            self._is_json = is_json(kind)
-            self._missing = -1 if length is None else length
-            if self._is_json and length is None and not chunked:
+        elif head.status not in NO_BODY:
+            self._is_json = head.is_json
+            self._missing = -1 if head.length is None else head.length
+            if self._is_json and head.length is None and not head.chunked:
                 self._held = bytearray()
-        self._length = length
+        self._length = head.length
 
     def response_body(self, data: bytes) -> None:
         """Relay a piece, or keep it while it is open whether the client shall see it."""
@@ -210,7 +200,8 @@ class Attempt:
         if self._over:
             return
         if self._error_body is not None:
-            error = EngineError(self._status, self._headers, self._error_body)
+            assert self._head is not None
+            error = EngineError(self._head.status, self._head.headers, self._error_body)
             self._fail(Failure(error.outcome, "", error))
         elif self._held is not None:
             self._complete_held(bytes(self._held))
@@ -280,10 +271,11 @@ class Attempt:
             return
         self._request = (b"", b"")
         self._owner.begun()
-        lines = client_response_lines(self._headers) + self._own_lines
-        self._headers.clear()  # a stream need not keep them for minutes
+        head = self._head
+        assert head is not None
+        lines = head.client_lines() + self._own_lines
         self._own_lines = b""
-        self._response.begin(self._status, lines, self._length, data)
+        self._response.begin(head.status, lines, self._length, data)
 
     # --- the end ----------------------------------------------------------------------------------------------------------
 
@@ -302,10 +294,10 @@ class Attempt:
         self._over = True
         stream = self._stream
         if stream is None:
-            self._owner.complete(self._status, self._tail, ended_by_length(self._tail), 0)
+            self._owner.complete(self.status, self._tail, ended_by_length(self._tail), 0)
         else:
             cut = ended_by_length(stream.last_events)
-            self._owner.complete(self._status, stream.usage_event, cut, stream.events)
+            self._owner.complete(self.status, stream.usage_event, cut, stream.events)
 
     def _fail(self, failure: Failure) -> None:
         self.abort()
@@ -342,7 +334,7 @@ class Attempt:
     @property
     def status(self) -> int:
         """Status of the engine's response; 0 before it."""
-        return self._status
+        return self._head.status if self._head is not None else 0
 
     def check_silence(self, now: float) -> None:
         """Give up when the engine has been silent for longer than the idle timeout, and long before when its machine is gone. Let it be

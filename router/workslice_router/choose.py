@@ -1,6 +1,6 @@
 """Which pool and which replica take a request: by weight between pools of its class, by least outstanding work inside a pool."""
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 from workslice_router.classify import prefers
@@ -13,21 +13,20 @@ FAVOURITE_RATIO: Final = 1.3
 
 def pools_in_order(
     routes: ModelRoutes, chosen: ClassRoutes, prompt: int, total: int, room: int, class_only: bool, random: float
-) -> Iterator[Pool]:
+) -> list[Pool]:
     """Pools for a request of about `total` tokens, `prompt` of them its prompt, that should have `room`, best first: those of its
     class, drawn by weight with `random` in [0, 1), then, unless `class_only`, pools of other classes that prefer requests up to this
     size, smallest first. Weight 0 takes none.
     """
     holding = [pool for pool in chosen.pools if room <= pool.spec.context_tokens]
-    own = weighted(holding or _largest(chosen.pools), random)
-    yield from own
-    if class_only:
-        return
-    for other in routes.classes:
-        if other is not chosen:
-            for pool in other.pools:
-                if takes_over(pool, prompt, total, room) and pool.spec.weight and pool.serving:
-                    yield pool
+    order = weighted(holding or _largest(chosen.pools), random)
+    if not class_only:
+        for other in routes.classes:
+            if other is not chosen:
+                for pool in other.pools:
+                    if takes_over(pool, prompt, total, room) and pool.spec.weight and pool.serving:
+                        order.append(pool)
+    return order
 
 
 def pools_to_share(
@@ -38,21 +37,22 @@ def pools_to_share(
     class_only: bool,
     excluded: Collection[str],
     now: float,
-) -> Iterator[Pool]:
+) -> list[Pool]:
     """The first pool of the class in `order` that has a place, and, unless `class_only`, the pools of other classes that lend it
     their replicas; none where somebody waits already.
     """
+    sharing = []
     for pool in order:
         if pool.spec.class_name == chosen.name and not pool.queue and has_place(pool, excluded, now):
-            yield pool
+            sharing.append(pool)
             break
-    if class_only:
-        return
-    for other in routes.classes:
-        if other is not chosen:
-            for pool in other.pools:
-                if lends(pool, chosen, room) and pool.spec.weight and pool.serving and not pool.queue:
-                    yield pool
+    if not class_only:
+        for other in routes.classes:
+            if other is not chosen:
+                for pool in other.pools:
+                    if lends(pool, chosen, room) and pool.spec.weight and pool.serving and not pool.queue:
+                        sharing.append(pool)
+    return sharing
 
 
 def lends(pool: Pool, chosen: ClassRoutes, room: int) -> bool:
@@ -94,24 +94,28 @@ def _largest(pools: Iterable[Pool]) -> list[Pool]:
     return [pool for pool in pools if pool.spec.context_tokens == largest]
 
 
-def places(pool: Pool, excluded: Collection[str], now: float) -> Iterator[Replica]:
+def takes_one(replica: Replica, most: int, excluded: Collection[str], now: float) -> bool:
+    """Whether a replica, one outside `excluded`, could take a request now; `most` is its pool's max_concurrent."""
+    spec = replica.spec
+    if not spec.ready or spec.draining or not replica.listed:
+        return False
+    if replica.in_flight >= most or replica.in_flight >= replica.dispatch_cap:
+        return False
+    if replica.health is not HEALTHY and not available(replica.health, now):
+        return False
+    return not excluded or spec.uid not in excluded
+
+
+def places(pool: Pool, excluded: Collection[str], now: float) -> list[Replica]:
     """The replicas outside `excluded` that could take a request now."""
     most = pool.spec.max_concurrent
-    for replica in pool.replicas:
-        spec = replica.spec
-        if not spec.ready or spec.draining or not replica.listed:
-            continue
-        if replica.in_flight >= most or replica.in_flight >= replica.dispatch_cap:
-            continue
-        if replica.health is not HEALTHY and not available(replica.health, now):
-            continue
-        if spec.uid not in excluded:
-            yield replica
+    return [replica for replica in pool.replicas if takes_one(replica, most, excluded, now)]
 
 
 def has_place(pool: Pool, excluded: Collection[str], now: float) -> bool:
     """Whether any could."""
-    return next(places(pool, excluded, now), None) is not None
+    most = pool.spec.max_concurrent
+    return any(takes_one(replica, most, excluded, now) for replica in pool.replicas)
 
 
 def best_replica(

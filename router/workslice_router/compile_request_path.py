@@ -38,6 +38,7 @@ MODULES: Final = (
     "event_stream",
     "exchange",
     "forwarded_headers",
+    "header_line",
     "incoming_request",
     "json_structure",
     "learn_from_answer",
@@ -56,6 +57,7 @@ MODULES: Final = (
     "request_body",
     "request_plan",
     "request_reader",
+    "response_head",
     "retry_budget",
     "routing_table",
     "session_places",
@@ -67,6 +69,8 @@ MODULES: Final = (
     "virtual_counters",
     "waiting_room",
     "whole_answer",
+    "whole_chunks",
+    "whole_request",
 )
 
 

@@ -59,7 +59,8 @@ class DataPath:
         self.shutting_down = False
         """Every response says Connection: close."""
         self._tasks: set[asyncio.Task[None]] = set()
-        self._ids = random.Random()  # unique, not secret
+        self._id_prefix = b"%020x" % random.getrandbits(80)  # unique, not secret
+        self._ids = count()
         self._attempts = count()
         self._next_key_check = 0.0
         self._next_trim = 0.0
@@ -67,7 +68,7 @@ class DataPath:
 
     def new_request_id(self) -> bytes:
         """An id for a request whose client sent none."""
-        return b"%032x" % self._ids.getrandbits(128)
+        return b"%b%012x" % (self._id_prefix, next(self._ids))
 
     def engine_request_id(self, request_id: bytes) -> bytes:
         """The id under which an engine knows one attempt: engines need it unique, clients may repeat theirs."""

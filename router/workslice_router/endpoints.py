@@ -35,6 +35,8 @@ _EXACT: Final = {
     b"/v1/embeddings": Endpoint("/v1/embeddings", _POST),
     b"/v1/models": MODELS,
 }
+ENGINE_ENDPOINTS: Final = {path: endpoint for path, endpoint in _EXACT.items() if endpoint.reaches_engine}
+"""Those whose requests go on to engines, by path."""
 _MODEL_PREFIX: Final = b"/v1/models/"
 _SHOWN_PATH: Final = 200
 

@@ -8,6 +8,8 @@ import httptools
 
 from workslice_router import dead_peer
 from workslice_router.forwarded_headers import NO_BODY, Headers
+from workslice_router.response_head import ResponseHead, response_head, usual_head
+from workslice_router.whole_chunks import whole_chunks
 
 _LARGEST_HEAD: Final = 64 * 1024
 _LARGEST_COPIED: Final = 64 * 1024
@@ -21,7 +23,7 @@ _LAST_STATUS: Final = 599
 class ResponseReader(Protocol):
     """Whoever asked: gets the response in this order, each call at most once per read from the socket."""
 
-    def response_started(self, status: int, headers: Headers) -> None:
+    def response_started(self, head: ResponseHead) -> None:
         """The head of the final response is complete."""
 
     def response_body(self, data: bytes) -> None:
@@ -43,6 +45,7 @@ class EngineConnection(asyncio.Protocol):
         "_head",
         "_head_bytes",
         "_head_complete",
+        "_in_whole_chunks",
         "_keep_alive",
         "_parser",
         "_paused",
@@ -66,7 +69,8 @@ class EngineConnection(asyncio.Protocol):
         self._reader: ResponseReader | None = None
         self._transport: asyncio.Transport | None = None
         self._paused = False
-        self._parser: Any = httptools.HttpResponseParser(self)
+        self._parser: Any = None  # made for the first response that needs it
+        self._in_whole_chunks = False
         self._reset()
 
     def _reset(self) -> None:
@@ -150,9 +154,18 @@ class EngineConnection(asyncio.Protocol):
         if self._reader is None:  # an idle engine has nothing to say; whatever this is must not become an answer
             self.abort()
             return
-        self.response_begun = True
+        if self._in_whole_chunks:
+            if self._relay_chunks(self._reader, data):
+                return
+            self._parse_from_a_chunk_on()
+        elif not self.response_begun:
+            self.response_begun = True
+            if self._relay_usual(self._reader, data):
+                return
         broken = ""
         try:
+            if self._parser is None:
+                self._parser = httptools.HttpResponseParser(self)
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             broken = f"not a valid HTTP response: {error}"
@@ -167,13 +180,60 @@ class EngineConnection(asyncio.Protocol):
         if broken:
             self._break(broken)
 
+    def _relay_usual(self, reader: ResponseReader, data: bytes) -> bool:
+        """Pass on a response that begins as usual, without a parser, if it is whole or comes in whole chunks."""
+        end = data.find(b"\r\n\r\n")
+        head = usual_head(data, end)
+        if head is None:
+            return False
+        body = data[end + 4 :]
+        if head.chunked:
+            if whole_chunks(body) is None:
+                return False
+            self._in_whole_chunks = True
+            reader.response_started(head)
+            return self._reader is not reader or self._relay_chunks(reader, body)
+        if len(body) != head.length:
+            return False
+        reader.response_started(head)
+        if body and self._reader is reader:
+            reader.response_body(body)
+        self._relay_end(reader)
+        return True
+
+    def _relay_chunks(self, reader: ResponseReader, data: bytes) -> bool:
+        """Pass on what came after whole chunks, if that is whole chunks again."""
+        found = whole_chunks(data)
+        if found is None:
+            return False
+        payload, ends = found
+        if payload:
+            reader.response_body(payload)
+        if ends:
+            self._relay_end(reader)
+        return True
+
+    def _relay_end(self, reader: ResponseReader) -> None:
+        self._in_whole_chunks = False
+        if self._reader is reader:  # else it has aborted meanwhile
+            self._reader = None
+            self._finish(reusable=True)
+            reader.response_complete()
+
+    def _parse_from_a_chunk_on(self) -> None:
+        """Leave the rest of the response to a parser, which gets the framing of its head."""
+        self._in_whole_chunks = False
+        self._parser = httptools.HttpResponseParser(self)
+        self._parser.feed_data(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
+        self._status, self._head = 0, []
+
     def _pass_on(self, broken: str) -> None:
         reader = self._reader
         assert reader is not None
         if self._status:
             status, self._status = self._status, 0
             head, self._head = self._head, []
-            reader.response_started(status, head)
+            reader.response_started(response_head(status, head))
         if self._body_parts and self._reader is reader:
             parts, self._body_parts = self._body_parts, []
             reader.response_body(parts[0] if len(parts) == 1 else b"".join(parts))

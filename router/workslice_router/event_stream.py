@@ -77,9 +77,9 @@ class EventStream:
             self.started
             and not self._held
             and data.endswith(b"\n\n")
-            and b'"error"' not in data
-            and b"[DONE]" not in data
-            and b'"prompt_tokens"' not in data
+            and data.find(b'"error"') < 0  # `in` costs three times as much (see usage.py)
+            and data.find(b"[DONE]") < 0
+            and data.find(b'"prompt_tokens"') < 0
             and not self.ended
             and not self._in_large_event
         ):
@@ -116,7 +116,7 @@ class EventStream:
         held = len(self._held)
         buffer = self._held + data if held else data
         position = 0
-        find_end = _find_end_of_any_kind if b"\r" in buffer else _find_end
+        find_end = _find_end_of_any_kind if buffer.find(b"\r") >= 0 else _find_end
         start, end = find_end(buffer, max(0, held - _LONGEST_EVENT_END))
         while start >= 0:
             if self._in_large_event:
@@ -168,7 +168,7 @@ def _last_end_before_mark(buffer: bytes, position: int) -> int:
         if at >= 0:
             before = at
     end = buffer.rfind(b"\n\n", position, before) + 2
-    if b"\r" in buffer:
+    if buffer.find(b"\r") >= 0:
         end = max(end, buffer.rfind(b"\n\r\n", position, before) + 3)
     return max(position, end)
 

@@ -1,7 +1,6 @@
 """One request from its last byte to its settled account: placed, tried on a replica and perhaps on another, answered, settled.
 
-Everything happens in callbacks of the two connections and of the pool's queue; nothing here waits. However a request ends, it ends
-in `_settle`, once.
+Everything happens in callbacks of connections and queues; nothing here waits. However a request ends, it ends in `_settle`, once.
 """
 
 import logging
@@ -34,7 +33,6 @@ CLIENT_GONE_STATUS: Final = 499
 """Status in log and metrics of a request whose client did not wait for the answer."""
 COMMITTED_STATUS: Final = 200
 """What a client has seen of a stream that got keep-alive comments, whatever came of it."""
-
 UNAVAILABLE_STATUS: Final = 503
 
 log = logging.getLogger("workslice_router.data_path")
@@ -162,7 +160,7 @@ class Exchange:
         body = upstream_body(self._body, self._view, lease.pool.spec.model, lease.priority)
         # Engines need ids that are unique; clients may repeat theirs, and so does a second attempt.
         engine_id = self._data_path.engine_request_id(self._request_id)
-        attempt.start(self._path, self._request.headers, engine_id, body)
+        attempt.start(self._path, self._request.passed_lines, engine_id, body)
         if self._client.write_paused:
             attempt.pause()
 
@@ -282,9 +280,14 @@ class Exchange:
         )
         self._response.cut(last)
 
-    @contained
     def complete(self, status: int, usage_text: bytes, ended_by_length: bool, events: int) -> None:
         """The whole answer is relayed."""
+        try:  # what @contained does, without the call through its wrapper for every request
+            self._complete(status, usage_text, ended_by_length, events)
+        except Exception:
+            self.fail_internally()
+
+    def _complete(self, status: int, usage_text: bytes, ended_by_length: bool, events: int) -> None:
         lease = self._lease
         assert lease is not None
         usage = find_usage(usage_text)
@@ -292,9 +295,7 @@ class Exchange:
             self._data_path.metrics.tokens(lease.pool.key, usage.prompt_tokens, usage.completion_tokens)
             lease.used(usage.prompt_tokens, usage.completion_tokens)
             self._data_path.estimator.learn_prompt(lease.pool.spec.model, self._view, usage.prompt_tokens)
-        # vLLM sends an event for each token, or for a few of them when it is in a hurry.
-        tokens, counted = (events, False) if usage is None else (usage.completion_tokens, True)
-        learn_from_answer(self._data_path, lease, self._view, tokens, counted=counted, ended_by_length=ended_by_length)
+        learn_from_answer(self._data_path, lease, self._view, usage, events, ended_by_length=ended_by_length)
         self._settle(Outcome.OK, status)
         self._response.end()
 

@@ -6,6 +6,8 @@ from functools import lru_cache
 from http import HTTPStatus
 from typing import Final
 
+from workslice_router.header_line import HeaderLines
+
 Headers = list[tuple[bytes, bytes]]
 """Names in lower case, values as received, in order."""
 NO_BODY: Final = frozenset({204, 304})
@@ -41,6 +43,10 @@ _NOT_TO_ENGINES: Final = _HOP_BY_HOP | {
 }
 _NOT_TO_CLIENTS: Final = _HOP_BY_HOP | {b"x-request-id", b"alt-svc"}
 _OWN_PREFIXES: Final = (b"x-workslice-", b"x-vllm-")
+REQUEST_LINES: Final = HeaderLines(_NOT_TO_ENGINES, _OWN_PREFIXES)
+"""Of clients, as engines get them."""
+RESPONSE_LINES: Final = HeaderLines(_NOT_TO_CLIENTS, _OWN_PREFIXES)
+"""Of engines, as clients get them."""
 _SANE_REQUEST_ID: Final = re.compile(rb"[A-Za-z0-9._:\-]{1,128}\Z")
 
 _STATUS_LINES: Final = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus}
@@ -51,10 +57,9 @@ def sane_request_id(value: bytes | None) -> bytes | None:
     return value if value is not None and _SANE_REQUEST_ID.match(value) else None
 
 
-def engine_request_head(path: str, host: str, port: int, headers: Headers, request_id: bytes, length: int) -> bytes:
-    """Head of the request to an engine: the router's own path and host, the client's end-to-end headers, exact length."""
+def engine_request_head(path: str, host: str, port: int, lines: bytes, request_id: bytes, length: int) -> bytes:
+    """Head of the request to an engine: the router's own path and host, the client's end-to-end header lines, exact length."""
     start = _request_start(path, host, port)
-    lines = b"".join(_end_to_end_lines(headers, _NOT_TO_ENGINES))
     return b"%b%b\r\ncontent-length: %d\r\n%b\r\n" % (start, request_id, length, lines)
 
 
@@ -62,6 +67,11 @@ def engine_request_head(path: str, host: str, port: int, headers: Headers, reque
 def _request_start(path: str, host: str, port: int) -> bytes:
     authority = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     return f"POST {path} HTTP/1.1\r\nhost: {authority}\r\nx-request-id: ".encode()
+
+
+def engine_request_lines(headers: Headers) -> bytes:
+    """End-to-end headers of a client's request."""
+    return b"".join(_end_to_end_lines(headers, _NOT_TO_ENGINES))
 
 
 def client_response_lines(headers: Headers) -> bytes:

@@ -4,7 +4,7 @@ from typing import Final
 
 from workslice_router.api_keys import ApiKeys
 from workslice_router.endpoints import Endpoint, find_endpoint
-from workslice_router.forwarded_headers import Headers
+from workslice_router.forwarded_headers import Headers, engine_request_lines
 from workslice_router.json_structure import PartsCount
 from workslice_router.openai_errors import Reason, Refusal, Refused, refusal
 from workslice_router.settings import MAX_HEAD_BYTES, MAX_HEADERS
@@ -17,15 +17,16 @@ class IncomingRequest:
     """Filled as its bytes arrive."""
 
     __slots__ = (
-        "_first",
         "body_bytes",
         "body_parts",
+        "by_name",
         "caller",
         "endpoint",
         "headers",
         "keep_alive",
         "method",
         "parts_count",
+        "passed_lines",
         "received_at",
         "refusal",
         "target",
@@ -48,24 +49,29 @@ class IncomingRequest:
         """Name of the API key used; empty when none are configured."""
         self.refusal: Refusal | None = None
         """Set when the request is refused already; the rest of its body is then read and dropped."""
-        self._first: dict[bytes, bytes] = {}
+        self.by_name: dict[bytes, bytes] = {}
+        """The first header of each name."""
+        self.passed_lines = b""
+        """What an engine gets of the headers."""
 
     def index_headers(self) -> None:
-        """The headers are complete: make `header` find them."""
-        self._first = dict(reversed(self.headers))
+        """The headers are complete: make what is asked of them."""
+        self.by_name = dict(reversed(self.headers))
+        self.passed_lines = engine_request_lines(self.headers)
 
     def forget_headers(self) -> None:
         """Nobody asks for them any more: a stream that goes on for minutes need not keep them."""
         self.headers.clear()
-        self._first.clear()
+        self.by_name.clear()
+        self.passed_lines = b""
 
     def header(self, name: bytes) -> bytes | None:
         """The first header of this lower-case name."""
-        return self._first.get(name)
+        return self.by_name.get(name)
 
     def repeats(self, name: bytes) -> bool:
         """Whether more than one header has this lower-case name."""
-        return len(self._first) < len(self.headers) and sum(key == name for key, _ in self.headers) > 1
+        return len(self.by_name) < len(self.headers) and sum(key == name for key, _ in self.headers) > 1
 
     @property
     def head_bytes(self) -> int:
@@ -80,7 +86,7 @@ class IncomingRequest:
     @property
     def expects_continue(self) -> bool:
         """The client waits for `100 Continue` before it sends the body."""
-        expect = self._first.get(b"expect")
+        expect = self.by_name.get(b"expect")
         return expect is not None and self.version == "1.1" and expect.strip().lower() == b"100-continue"
 
     @property
@@ -101,7 +107,7 @@ def check_head(request: IncomingRequest, keys: ApiKeys, max_body_bytes: int, byt
     too_large = bytes_read > MAX_HEAD_BYTES and request.head_bytes > MAX_HEAD_BYTES
     if too_large or len(request.headers) > MAX_HEADERS:
         raise Refused(refusal(Reason.HEADERS_TOO_LARGE, limit=MAX_HEAD_BYTES))
-    first = request._first
+    first = request.by_name
     seldom_sent = not _SELDOM_SENT.isdisjoint(first)
     if seldom_sent:
         _check_framing(request)

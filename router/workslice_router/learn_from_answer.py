@@ -3,17 +3,19 @@
 from workslice_router.admission import Lease
 from workslice_router.data_path import DataPath
 from workslice_router.request_body import RequestView
+from workslice_router.usage import Usage
 
 
 def learn_from_answer(
-    data_path: DataPath, lease: Lease, view: RequestView, tokens: int, *, counted: bool, ended_by_length: bool
+    data_path: DataPath, lease: Lease, view: RequestView, usage: Usage | None, events: int, *, ended_by_length: bool
 ) -> None:
-    """From an answer of `tokens`, which the engine has `counted` or not; and count one that could not be as long as its request allowed.
-    vLLM cuts an answer to its context without a word, even below max_tokens.
+    """From an answer with what the engine counted, if it did, or a stream of so many events; and count one that could not be as long as
+    its request allowed. vLLM cuts an answer to its context without a word, even below max_tokens.
     """
     limit = view.max_tokens
-    length = tokens // view.choices
-    cut = ended_by_length and (limit is None or (counted and view.choices == 1 and length < limit))
+    # vLLM sends an event for each token, or for a few of them when it is in a hurry.
+    length = (events if usage is None else usage.completion_tokens) // view.choices
+    cut = ended_by_length and (limit is None or (usage is not None and view.choices == 1 and length < limit))
     if cut:
         data_path.metrics.truncated(lease.pool.key)
     if length and limit != 0:

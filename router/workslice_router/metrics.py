@@ -168,16 +168,16 @@ class _Counter:
 
     def __init__(self, definition: Definition) -> None:
         self.definition = definition
-        self.values: dict[Labels, int] = {}
+        self.values: dict[Labels, list[int]] = {}
+        """Each in a list of its own: labels are looked up once to change it, not once to read and once to write."""
 
     def add(self, labels: Labels, amount: int = 1) -> None:
-        values = self.values
-        try:
-            values[labels] += amount
-        except KeyError:
-            if len(values) >= _MOST_SERIES:
+        entry = self.values.get(labels)
+        if entry is None:
+            if len(self.values) >= _MOST_SERIES:
                 labels = ("other",) * len(labels)
-            values[labels] = values.get(labels, 0) + amount
+            entry = self.values.setdefault(labels, [0])
+        entry[0] += amount
 
 
 class _Histogram:
@@ -288,7 +288,7 @@ class Metrics:
         ):
             yield _header(counter.definition)
             yield from _pieces(
-                f"{_series(counter.definition, labels)} {value}\n" for labels, value in list(counter.values.items())
+                f"{_series(counter.definition, labels)} {entry[0]}\n" for labels, entry in list(counter.values.items())
             )
         for histogram in (self._duration, self._first_token, self._queue_wait):
             yield _header(histogram.definition)

@@ -4,6 +4,10 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from itertools import accumulate
 from operator import mul
+from typing import Final
+
+_FEW: Final = 32
+"""Up to so many are added up one by one, which then takes less than keeping sums."""
 
 
 @dataclass(eq=False, slots=True)
@@ -36,12 +40,27 @@ class PromptSizes:
 
     def up_to(self, most: float) -> float:
         """The sum of all sizes, each counted up to `most`."""
+        if len(self.smallest_first) <= _FEW:
+            total = 0.0
+            for size in self.smallest_first:
+                total += size if size < most else most
+            return total
         self._sum()
         place = bisect_right(self.smallest_first, most)
         return self._tokens[place] + (len(self.smallest_first) - place) * most
 
     def beside(self, size: float) -> tuple[float, float]:
         """What all sizes exceed `size` by, and the sum of all up to `size` times their urgencies."""
+        longer = urgent = 0.0
+        if len(self.smallest_first) <= _FEW:
+            urgencies = self._urgencies
+            for place, one in enumerate(self.smallest_first):
+                if one > size:
+                    longer += one - size
+                    urgent += size * urgencies[place]
+                else:
+                    urgent += one * urgencies[place]
+            return longer, urgent
         self._sum()
         place = bisect_right(self.smallest_first, size)
         longer = self._tokens[-1] - self._tokens[place] - (len(self.smallest_first) - place) * size

@@ -11,6 +11,7 @@ from workslice_router.incoming_request import IncomingRequest, check_head
 from workslice_router.json_structure import LARGE, PartsCount, too_many_parts
 from workslice_router.openai_errors import Reason, Refusal, Refused, refusal
 from workslice_router.settings import MAX_HEAD_BYTES
+from workslice_router.whole_request import whole_request
 
 log = logging.getLogger("workslice_router.data_path")
 
@@ -43,7 +44,7 @@ class RequestReader:
         """The client waits for `100 Continue`; whoever sends it clears this."""
         self._keys = keys
         self._max_body_bytes = max_body_bytes
-        self._parser: Any = httptools.HttpRequestParser(self)
+        self._parser: Any = None  # made for the first request that needs it
         self._replaying = False
         self._bare_bytes = 0  # read since the last byte of a body or the last end of a request
         self._now = 0.0
@@ -53,8 +54,16 @@ class RequestReader:
         if self.ended:
             return
         self._now = now
+        if self.phase is Phase.BETWEEN:
+            whole = whole_request(data, now, self._keys, self._max_body_bytes)
+            if whole is not None:
+                self.request = whole
+                self.ready.append(whole)
+                return
         self._bare_bytes += len(data)
         try:
+            if self._parser is None:
+                self._parser = httptools.HttpRequestParser(self)
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
             self._ignore_upgrade(data[upgrade.args[0] :])
