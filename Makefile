@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-down test soak unit e2e lint generate manifests verify images cluster-up cluster-down bench-router bench-classify bench-policy bench-scaling bench-real clean
+.PHONY: help setup demo demo-down test soak unit e2e lint generate manifests verify images cluster-up cluster-down bench-router bench-classify bench-policy bench-scaling bench-real bench-operator clean
 
 export UV_PYTHON_DOWNLOADS := never
 # Tests and tools start Python hundreds of times; without compiled files each start takes two to three times as long.
@@ -81,6 +81,9 @@ bench-policy: setup ## How long short and long requests wait under each routing 
 
 bench-scaling: setup ## How long requests wait, and for how many replica-hours, under each autoscaler, simulated (CHECK=1 fails on a missed target)
 	$(BIN)/python bench/scaling
+
+bench-operator: prepare ## The operator with 1,000 pools and 10,000 fake pods on a real control plane; POOLS=50: fewer (CHECK=1 fails on a missed target)
+	$(BIN)/python bench/operator
 
 bench-real: setup ## The same on two real vLLM engines on the CPU, shared and split by class (CHECK=1 fails on a missed target)
 	$(BIN)/python bench/real

@@ -68,14 +68,14 @@ class FakeKube:
         spec = {**stored.get("spec", {}), **manifest["spec"]}  # what others set stays
         return copy.deepcopy({**stored, **manifest, "metadata": metadata, "spec": spec})
 
-    async def apply_status(self, resource: Resource, manifest: Mapping[str, Any]) -> None:
+    async def apply_status(self, resource: Resource, manifest: Mapping[str, Any]) -> Object:
         stored = self._stored(resource, manifest)
         if not stored:
             raise NotFound(404, "not found")
         if stored["metadata"]["uid"] != manifest["metadata"]["uid"]:
             raise Conflict(409, "uid mismatch")
         metadata = stored["metadata"]
-        self._write("status", resource, manifest, {**stored, "metadata": metadata, "status": manifest["status"]})
+        return self._write("status", resource, manifest, {**stored, "metadata": metadata, "status": manifest["status"]})
 
     async def create(self, resource: Resource, manifest: Mapping[str, Any]) -> Object:
         if self._stored(resource, manifest):

@@ -14,6 +14,7 @@ from workslice_operator.load_observed import shared_inventory
 from workslice_operator.metrics import Metrics
 from workslice_operator.model_claims import ModelClaims
 from workslice_operator.observed import EngineLoad, QueueSignal, RouterReport
+from workslice_operator.readable import PoolList
 from workslice_operator.reconciler import PoolReconciler
 
 KEY = pool_key("shop", "chat")
@@ -36,8 +37,9 @@ class World:
         """A new process: nothing is remembered."""
         self.reconciler = PoolReconciler(
             kube=self.kube,
+            live=self.kube,
             installation=Installation("workslice", {"app": "router"}, {"app": "operator"}),
-            claims=ModelClaims(self.kube, {}, self.woken.append),
+            claims=ModelClaims(PoolList(self.kube), {}, self.woken.append),
             inventory=shared_inventory(self.kube),
             signal=lambda _: self.demand,
             routers=lambda _: self.report,

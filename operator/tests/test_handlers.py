@@ -1,10 +1,8 @@
 from typing import Any
 
-import pytest
-
-from workslice_operator.handlers import CHILD_LABELS, kopf_settings, registry_of_handlers
+from workslice_operator.handlers import kopf_settings, registry_of_handlers
 from workslice_operator.keys import Key, pool_key, profile_key
-from workslice_operator.kube_api import Credentials
+from workslice_operator.kube_api import POOLS, PROFILES, Credentials, Resource
 
 
 async def credentials() -> Credentials:
@@ -16,7 +14,10 @@ class Watched:
 
     def __init__(self) -> None:
         self.added: list[Key] = []
-        self.registry = registry_of_handlers(self.added.append, credentials, lambda: None)
+        self.told: list[tuple[Resource, bool]] = []
+        self.registry = registry_of_handlers(
+            self.added.append, credentials, lambda: None, lambda resource, _, there: self.told.append((resource, there))
+        )
 
     async def event(self, plural: str, type_: str | None = "ADDED", **meta: Any) -> None:
         metadata = {"uid": "u", "name": "chat", "namespace": "shop", "generation": 1} | meta
@@ -32,11 +33,12 @@ async def test_pools_and_profiles_queue_themselves() -> None:
     assert watched.added == [pool_key("shop", "chat"), profile_key("small")]
 
 
-@pytest.mark.parametrize("plural", ["deployments", "services", "poddisruptionbudgets", "networkpolicies", "pods"])
-async def test_children_queue_the_pool_that_their_label_names(plural: str) -> None:
+async def test_every_event_is_told_also_the_echo_of_a_status_write_and_the_end() -> None:
     watched = Watched()
-    await watched.event(plural, name="chat-engine", labels={"workslice.dev/pool": "chat"})
-    assert watched.added == [pool_key("shop", "chat")]
+    await watched.event("workspacepools")
+    await watched.event("workspacepools", "MODIFIED")
+    await watched.event("workspaceprofiles", "DELETED")
+    assert watched.told == [(POOLS, True), (POOLS, True), (PROFILES, False)]
 
 
 async def test_the_echo_of_a_status_write_queues_nothing() -> None:
@@ -65,14 +67,6 @@ async def test_kopf_gets_no_reason_to_write_on_objects() -> None:
     assert registry._changing.get_all_handlers() == []
     assert registry._spawning.get_all_handlers() == []
     assert registry._webhooks.get_all_handlers() == []
-
-
-def test_children_are_selected_by_the_api_server() -> None:
-    settings = kopf_settings()
-    selectors = {str(key.any_name): value for key, value in settings.watching.label_selectors.items()}
-    assert selectors == dict.fromkeys(
-        ["deployments", "services", "poddisruptionbudgets", "networkpolicies", "pods"], CHILD_LABELS
-    )
 
 
 def test_kopf_outlasts_an_outage_of_a_day_and_joins_no_peers() -> None:

@@ -13,6 +13,7 @@ from workslice_operator.load_observed import shared_inventory
 from workslice_operator.memory_settings import settings_digest
 from workslice_operator.metrics import Metrics
 from workslice_operator.profile_reconciler import ProfileReconciler
+from workslice_operator.readable import PoolList
 from workslice_operator.shared_read import SharedRead
 from workslice_operator.slice_inventory import SliceInventory, slice_inventory
 
@@ -33,6 +34,7 @@ def reconciler(
 ) -> ProfileReconciler:
     return ProfileReconciler(
         kube,
+        PoolList(kube),
         inventory or shared_inventory(kube),
         EventWriter(kube, "test", lambda: NOW),
         Metrics(),

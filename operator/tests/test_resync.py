@@ -1,4 +1,6 @@
 import asyncio
+from collections.abc import Callable, Iterable
+from functools import partial
 
 import pytest
 from eventually import eventually
@@ -7,14 +9,18 @@ from pool_objects import raw_pool, raw_profile
 
 from workslice_operator import resync as resync_module
 from workslice_operator.keys import Key, pool_key, profile_key
-from workslice_operator.kube_api import Unavailable
+from workslice_operator.kube_api import POOLS, PROFILES, Unavailable
 from workslice_operator.resync import Resync
+
+
+def resync_of(kube: FakeKube, add: Callable[[Key], None], known: Callable[[], Iterable[Key]]) -> Resync:
+    return Resync(partial(kube.list, POOLS), partial(kube.list, PROFILES), add, known)
 
 
 async def test_everything_there_and_everything_remembered_is_queued() -> None:
     added: list[Key] = []
     gone = pool_key("shop", "gone")
-    resync = Resync(FakeKube(raw_pool(), raw_profile()), added.append, lambda: [gone])
+    resync = resync_of(FakeKube(raw_pool(), raw_profile()), added.append, lambda: [gone])
     done = asyncio.Event()
     running = asyncio.create_task(resync.run(done.set))
     await asyncio.wait_for(done.wait(), timeout=5)
@@ -28,7 +34,7 @@ async def test_a_failure_is_tried_again_soon_and_makes_it_stale(monkeypatch: pyt
     kube = FakeKube(raw_pool())
     kube.failures["list", "WorkspacePool"] = Unavailable(0, "away")
     added: list[Key] = []
-    resync = Resync(kube, added.append, list)
+    resync = resync_of(kube, added.append, list)
     assert resync.fresh
     running = asyncio.create_task(resync.run(lambda: None))
     await eventually(lambda: not resync.fresh)
@@ -40,7 +46,7 @@ async def test_a_failure_is_tried_again_soon_and_makes_it_stale(monkeypatch: pyt
 
 async def test_it_can_be_asked_for_now() -> None:
     added: list[Key] = []
-    resync = Resync(FakeKube(raw_pool()), added.append, list)
+    resync = resync_of(FakeKube(raw_pool()), added.append, list)
     running = asyncio.create_task(resync.run(lambda: None))
     await eventually(lambda: len(added) == 1)
     resync.soon()

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from workslice_api.names import FIELD_MANAGER
 
-_OURS: Final = (FIELD_MANAGER, "kube-controller-manager")
+OWN_MANAGERS: Final = (FIELD_MANAGER, "kube-controller-manager")
 _RESTARTED_AT: Final = "metadata.annotations[kubectl.kubernetes.io/restartedAt]"
 """`kubectl rollout restart` is a wanted way to restart engines."""
 
@@ -21,7 +21,7 @@ def foreign_fields(managed_fields: Iterable[Mapping[str, Any]], manifest: Mappin
     found = set()
     for entry in managed_fields:
         manager = entry.get("manager", "")
-        if manager in _OURS or entry.get("subresource"):
+        if manager in OWN_MANAGERS or entry.get("subresource"):
             continue
         owned = entry.get("fieldsV1", {}).get("f:spec", {}).get("f:template", {})
         for path in _additions(owned, manifest["spec"]["template"], ()):

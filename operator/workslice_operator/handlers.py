@@ -12,11 +12,9 @@ import kopf
 
 from workslice_api import names
 from workslice_operator.keys import Key, pool_key, profile_key
-from workslice_operator.kube_api import CHILDREN, PODS, Credentials
+from workslice_operator.kube_api import POOLS, PROFILES, Credentials, Object, Resource
 from workslice_operator.watch_session import watch_session
 
-CHILD_LABELS: Final = f"{names.MANAGED_BY_LABEL}={names.MANAGED_BY},{names.POOL_LABEL}"
-_WATCHED_CHILDREN: Final = (*CHILDREN, PODS)
 # kopf gives up after the last of these and ends the process: a day is longer than any outage that a restart would cure.
 _BACKOFFS: Final = (1, 1, 2, 3, 5, *[10] * 8640)
 _LOGIN_SECONDS: Final = 10.0
@@ -27,9 +25,10 @@ def registry_of_handlers(
     add: Callable[[Key], None],
     credentials: Callable[[], Awaitable[Credentials]],
     listed_again: Callable[[], None],
+    told: Callable[[Resource, Object, bool], None],
 ) -> kopf.OperatorRegistry:
-    """Handlers that call `add` with the key of the pool or profile that an event concerns, and `listed_again` when a watch had to begin
-    anew: objects may have gone unseen.
+    """Handlers that call `told` with every pool or profile that an event tells of (False: it is gone), `add` with the key of one that must
+    be looked at, and `listed_again` when a watch had to begin anew: objects may have gone unseen.
     """
     registry = kopf.OperatorRegistry()
     seen: dict[str, tuple[Any, ...]] = {}
@@ -71,27 +70,21 @@ def registry_of_handlers(
 
     @kopf.on.event(names.GROUP, names.VERSION, names.POOL_PLURAL, registry=registry)
     async def pool_event(event: Mapping[str, Any], meta: Mapping[str, Any], **_kwargs: Any) -> None:
+        told(POOLS, event["object"], event.get("type") != "DELETED")
         if spec_changed(event, meta):
             add(pool_key(meta["namespace"], meta["name"]))
 
     @kopf.on.event(names.GROUP, names.VERSION, names.PROFILE_PLURAL, registry=registry)
     async def profile_event(event: Mapping[str, Any], meta: Mapping[str, Any], **_kwargs: Any) -> None:
+        told(PROFILES, event["object"], event.get("type") != "DELETED")
         if spec_changed(event, meta):
             add(profile_key(meta["name"]))
 
-    async def child_event(meta: Mapping[str, Any], **_kwargs: Any) -> None:
-        pool = (meta.get("labels") or {}).get(names.POOL_LABEL)
-        if pool:
-            add(pool_key(meta["namespace"], pool))
-
-    for resource in _WATCHED_CHILDREN:
-        group, _, api = resource.api_version.rpartition("/")
-        kopf.on.event(group, api, resource.plural, registry=registry)(child_event)
     return registry
 
 
 def kopf_settings() -> kopf.OperatorSettings:
-    """Settings that make kopf a plain watcher of few objects; every selector is applied by the API server."""
+    """Settings that make kopf a plain watcher of our own objects."""
     settings = kopf.OperatorSettings()
     settings.peering.standalone = True
     settings.scanning.disabled = True  # CRDs are there before it starts, and it needs no right to list them
@@ -104,9 +97,6 @@ def kopf_settings() -> kopf.OperatorSettings:
     settings.networking.error_backoffs = _BACKOFFS
     settings.persistence.finalizer = f"{names.GROUP}/finalizer"  # never attached; if it were, under our own name
     settings.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=names.GROUP)
-    for resource in _WATCHED_CHILDREN:
-        group, _, version = resource.api_version.rpartition("/")
-        settings.watching.label_selectors[group, version, resource.plural] = CHILD_LABELS
     return settings
 
 

@@ -5,17 +5,18 @@ Raw, since the typed and dynamic layers cost several times the CPU of a request 
 
 import asyncio
 import contextlib
-import json
 import logging
 import os
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
+import orjson
 from kubernetes.aio import config
 from kubernetes.aio.client import Configuration
-from kubernetes.aio.client.rest import RESTClientObject
+from kubernetes.aio.client.rest import RESTClientObject, RESTResponse
 
 from workslice_api.names import FIELD_MANAGER, STATUS_FIELD_MANAGER
 from workslice_operator.kube_api import (
@@ -33,6 +34,8 @@ from workslice_operator.kube_api import (
 REQUEST_TIMEOUT = aiohttp.ClientTimeout(total=20, connect=5)
 LONGEST_WAIT = 10.0
 """Seconds that a request waits when the API says to come back later, before it fails instead."""
+WATCH_TIMEOUT = aiohttp.ClientTimeout(total=None, connect=5, sock_read=75)
+"""The API sends a bookmark every minute where nothing happens."""
 LIST_CHUNK = 500
 
 _APPLY = "application/apply-patch+yaml"
@@ -62,6 +65,10 @@ async def connect_kube() -> AsyncIterator["KubeClient"]:
         raise KubeUnconfigured(
             f"no access to a Kubernetes API: {error}. Run inside a pod with a service account, or set KUBECONFIG"
         ) from error
+    server = urlsplit(configuration.host)
+    if not getproxies().get(server.scheme) or proxy_bypass(server.hostname or ""):
+        # Else two threads are asked, before every request, whether the environment names a proxy.
+        configuration.client_session_kwargs = {"trust_env": False}
     rest = RESTClientObject(configuration)
     try:
         yield KubeClient(configuration, rest)
@@ -124,6 +131,31 @@ class KubeClient:
             if not query["continue"]:
                 return items
 
+    async def page(self, resource: Resource, labels: str, token: str) -> Object:
+        """See kube_api.KubeWatch."""
+        query = {"limit": str(LIST_CHUNK), "labelSelector": labels, "continue": token}
+        return await self._request("GET", resource.path(), {name: value for name, value in query.items() if value})
+
+    @contextlib.asynccontextmanager
+    async def watch(
+        self, resource: Resource, labels: str, version: str
+    ) -> AsyncIterator[AsyncIterator[tuple[str, Object]]]:
+        """See kube_api.KubeWatch."""
+        path = resource.path()
+        query = {"watch": "true", "allowWatchBookmarks": "true", "resourceVersion": version}
+        try:
+            response = await self._start(
+                "GET", path, query | ({"labelSelector": labels} if labels else {}), limits=WATCH_TIMEOUT
+            )
+            try:
+                if response.status >= 400:
+                    raise _error(response.status, await response.response.read())
+                yield _events(response.response.content)
+            finally:
+                response.response.close()
+        except (aiohttp.ClientError, TimeoutError, OSError, ValueError, config.ConfigException) as error:
+            raise Unavailable(0, f"watch {path}: {error or type(error).__name__}") from error
+
     async def apply(self, resource: Resource, manifest: Mapping[str, Any]) -> Object:
         """See kube_api.Kube."""
         return await self._apply(resource, manifest, FIELD_MANAGER, "")
@@ -132,9 +164,9 @@ class KubeClient:
         """See plan_command.DryKube."""
         return await self._apply(resource, manifest, manager, "", {"dryRun": "All"})
 
-    async def apply_status(self, resource: Resource, manifest: Mapping[str, Any]) -> None:
+    async def apply_status(self, resource: Resource, manifest: Mapping[str, Any]) -> Object:
         """See kube_api.Kube."""
-        await self._apply(resource, manifest, STATUS_FIELD_MANAGER, "status")
+        return await self._apply(resource, manifest, STATUS_FIELD_MANAGER, "status")
 
     async def create(self, resource: Resource, manifest: Mapping[str, Any]) -> Object:
         """See kube_api.Kube."""
@@ -181,7 +213,7 @@ class KubeClient:
         body: Mapping[str, Any] | None = None,
         content_type: str = "application/json",
     ) -> Object:
-        document = json.loads(await self._send(method, path, query, body, content_type))
+        document = orjson.loads(await self._send(method, path, query, body, content_type))
         assert isinstance(document, dict)
         return document
 
@@ -193,22 +225,17 @@ class KubeClient:
         body: Mapping[str, Any] | None = None,
         content_type: str = "application/json",
     ) -> bytes:
-        url = self._configuration.host + path + (f"?{urlencode(query)}" if query else "")
-        headers = {"Accept": "application/json", "Content-Type": content_type, "User-Agent": FIELD_MANAGER}
         wait_until = asyncio.get_running_loop().time() + LONGEST_WAIT
         while True:
             await self._wait_as_told(path, wait_until)
             try:
-                headers |= await self._authorization()
-                response = await self._rest.request(  # type: ignore[no-untyped-call]
-                    method, url, headers=headers, body=body, _request_timeout=REQUEST_TIMEOUT
-                )
-                content: bytes = await response.read()
+                response = await self._start(method, path, query, body, content_type)
+                content: bytes = await response.response.read()
             except (aiohttp.ClientError, TimeoutError, OSError, config.ConfigException) as error:
                 raise Unavailable(0, f"{method} {path}: {error or type(error).__name__}") from error
             if response.status < 400:
                 return content
-            if not self._told_to_wait(path, response.status, response.getheader("Retry-After")):
+            if not self._told_to_wait(path, response.status, response.response.headers.get("Retry-After")):
                 raise _error(response.status, content)
 
     async def _wait_as_told(self, path: str, wait_until: float) -> None:
@@ -228,16 +255,43 @@ class KubeClient:
         self._not_before[path] = now + int(retry_after)
         return True
 
+    async def _start(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        body: Mapping[str, Any] | None = None,
+        content_type: str = "application/json",
+        limits: aiohttp.ClientTimeout = REQUEST_TIMEOUT,
+    ) -> RESTResponse:
+        """The answer as soon as its head is there."""
+        url = self._configuration.host + path + (f"?{urlencode(query)}" if query else "")
+        headers = {"Accept": "application/json", "Content-Type": content_type, "User-Agent": FIELD_MANAGER}
+        headers |= await self._authorization()
+        response: RESTResponse = await self._rest.request(  # type: ignore[no-untyped-call]
+            method, url, headers=headers, body=body, _request_timeout=limits
+        )
+        return response
+
     async def _authorization(self) -> dict[str, str]:
         """Asked for at every request: it reads the service account's token again when that is a minute old."""
         settings: dict[str, Any] = dict(await self._configuration.auth_settings())
         return {one["key"]: one["value"] for one in settings.values()}
 
 
+async def _events(lines: aiohttp.StreamReader) -> AsyncIterator[tuple[str, Object]]:
+    async for line in lines:
+        event = orjson.loads(line)
+        if event["type"] == "ERROR":
+            status = event["object"]
+            raise error_of(status.get("code") or 0, str(status.get("message", "the watch failed")))
+        yield event["type"], event["object"]
+
+
 def _error(status: int, content: bytes) -> KubeError:
     """The error that an answer stands for: with the message of its Status object, or the beginning of whatever came."""
     try:
-        document = json.loads(content)
+        document = orjson.loads(content)
     except ValueError:
         document = None
     if not isinstance(document, dict) or not document.get("message"):

@@ -1,6 +1,7 @@
 """What the operator asks of a Kubernetes API: resources, errors and the Protocol that `kube.py` fulfils. No I/O here."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -65,6 +66,10 @@ class Conflict(KubeError):
     """409: it exists already, or changed since it was read."""
 
 
+class Gone(KubeError):
+    """410: the version to go on from is too old; list anew."""
+
+
 class Refused(KubeError):
     """400, 403, 405, 413, 415, 422: repeating the same request will not help; a person must change something."""
 
@@ -81,7 +86,7 @@ def error_of(status: int, message: str, causes: Iterable[str] = ()) -> KubeError
     """The error for an HTTP status and the causes that the API's Status object names."""
     if "NamespaceTerminating" in causes:
         return NamespaceGoing(status, message)
-    kinds: dict[int, type[KubeError]] = {404: NotFound, 409: Conflict}
+    kinds: dict[int, type[KubeError]] = {404: NotFound, 409: Conflict, 410: Gone}
     # What cannot be merged (two volumes of one name, text where an object belongs) is answered with 500, though no retry heals it.
     unmergeable = status == 500 and message.startswith("failed to create typed patch object")
     refused = unmergeable or status in (400, 403, 405, 413, 415, 422)
@@ -101,8 +106,22 @@ class Credentials:
     key_file: str | None
 
 
-class Kube(Protocol):
-    """A Kubernetes API. Every method raises KubeError and none takes longer than its request timeout."""
+class KubeWatch(Protocol):
+    """A Kubernetes API whose objects can be followed. Every method raises KubeError."""
+
+    async def page(self, resource: Resource, labels: str, token: str) -> Object:
+        """The part of the list of all objects that match the selector behind `token`, raw: `items`, and in `metadata` the version of
+        the list and the next token in `continue`.
+        """
+
+    def watch(
+        self, resource: Resource, labels: str, version: str
+    ) -> AbstractAsyncContextManager[AsyncIterator[tuple[str, Object]]]:
+        """Type and object of every change after a version, until the API ends it. It is being followed once the context is entered."""
+
+
+class Reads(Protocol):
+    """Looks into a Kubernetes API. Every method raises KubeError and none takes longer than its request timeout."""
 
     async def get(self, resource: Resource, namespace: str, name: str) -> Object | None:
         """The object, or None when it does not exist; cluster-scoped kinds take an empty namespace."""
@@ -110,11 +129,15 @@ class Kube(Protocol):
     async def list(self, resource: Resource, namespace: str = "", labels: str = "", fields: str = "") -> list[Object]:
         """All objects (of all namespaces when none is given) that match both selectors."""
 
+
+class Kube(Reads, Protocol):
+    """A Kubernetes API. Every method raises KubeError and none takes longer than its request timeout."""
+
     async def apply(self, resource: Resource, manifest: Mapping[str, Any]) -> Object:
         """Server-side apply, taking over fields that others hold; returns the object as stored."""
 
-    async def apply_status(self, resource: Resource, manifest: Mapping[str, Any]) -> None:
-        """Server-side apply of `status`; what is no longer in it is removed. Never creates the object."""
+    async def apply_status(self, resource: Resource, manifest: Mapping[str, Any]) -> Object:
+        """Server-side apply of `status`; what is no longer in it is removed. Never creates the object; returns it as stored."""
 
     async def create(self, resource: Resource, manifest: Mapping[str, Any]) -> Object:
         """Create; raises Conflict when it exists."""

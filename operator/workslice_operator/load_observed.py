@@ -1,4 +1,4 @@
-"""Reads everything that a plan is made from, live: no cache can be stale. Only the cluster-wide inventory is shared for a moment."""
+"""Reads everything that a plan is made from. Only the cluster-wide inventory is shared for a moment."""
 
 import logging
 from collections.abc import Mapping
@@ -17,8 +17,8 @@ from workslice_operator.kube_api import (
     PODS,
     PROFILES,
     REPLICA_SETS,
-    Kube,
     Object,
+    Reads,
     Refused,
 )
 from workslice_operator.model_source import locate_model
@@ -37,7 +37,7 @@ class PredecessorRemains(Exception):
     """A child of a deleted pool of the same name is still there: the garbage collector must take it first."""
 
 
-def shared_inventory(kube: Kube) -> SharedRead[SliceInventory | None]:
+def shared_inventory(kube: Reads) -> SharedRead[SliceInventory | None]:
     """The slices of the cluster; None (unknown) when the operator may not read nodes or pods."""
 
     async def read() -> SliceInventory | None:
@@ -52,7 +52,7 @@ def shared_inventory(kube: Kube) -> SharedRead[SliceInventory | None]:
     return SharedRead(read, INVENTORY_SECONDS)
 
 
-async def load_children(kube: Kube, pool: WorkspacePool) -> dict[str, Object]:
+async def load_children(kube: Reads, pool: WorkspacePool) -> dict[str, Object]:
     """The objects that exist under the names of the pool's children, by kind, whoever owns them.
 
     Raises:
@@ -79,7 +79,7 @@ def is_taken(raw: Mapping[str, Any], pool: WorkspacePool) -> bool:
 
 
 async def load_observed(
-    kube: Kube,
+    kube: Reads,
     pool: WorkspacePool,
     children: Mapping[str, Object],
     conflict: Conflict | None,
@@ -111,7 +111,7 @@ async def load_observed(
     )
 
 
-async def _load_profile(kube: Kube, name: str) -> tuple[WorkspaceProfile | None, str]:
+async def _load_profile(kube: Reads, name: str) -> tuple[WorkspaceProfile | None, str]:
     raw = await kube.get(PROFILES, "", name)
     if raw is None:
         return None, ""

@@ -2,13 +2,11 @@
 names that nobody serves.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 from workslice_api.ownership import Conflict, model_ownership
 from workslice_api.pool import WorkspacePool
 from workslice_operator.keys import Key, pool_key
-from workslice_operator.kube_api import POOLS, Kube
-from workslice_operator.readable import readable_pools
 from workslice_operator.shared_read import SharedRead
 
 SHARED_SECONDS = 3.0
@@ -17,8 +15,14 @@ SHARED_SECONDS = 3.0
 class ModelClaims:
     """Answers for one pool at a time and wakes the others whose conflict began or ended."""
 
-    def __init__(self, kube: Kube, assigned: Mapping[str, str], wake: Callable[[Key], None]) -> None:
-        self._kube = kube
+    def __init__(
+        self,
+        pools: Callable[[], Awaitable[Iterable[WorkspacePool]]],
+        assigned: Mapping[str, str],
+        wake: Callable[[Key], None],
+    ) -> None:
+        """`pools` reads all pools of the cluster that can be read."""
+        self._read_pools = pools
         self._assigned = assigned
         self._wake = wake
         self._conflicts: Mapping[str, Conflict] = {}
@@ -42,7 +46,7 @@ class ModelClaims:
 
     async def _read(self) -> dict[str, tuple[str, int]]:
         """UID and generation of every pool."""
-        pools = readable_pools(await self._kube.list(POOLS))
+        pools = list(await self._read_pools())
         ownership = model_ownership(pools, self._assigned)
         conflicts = ownership.conflicts
         unserved = {pool.key: name for pool in pools if (name := ownership.unserved_fallback(pool))}

@@ -9,7 +9,7 @@ import sys
 from datetime import UTC, datetime
 
 from workslice_api.names import POOL_KIND
-from workslice_operator.cordon_watch import CordonWatch
+from workslice_operator.cached_kube import CachedKube, LiveReads
 from workslice_operator.crds_present import wait_for_crds
 from workslice_operator.engine_metrics import EngineMetrics
 from workslice_operator.event_writer import EventWriter
@@ -18,16 +18,18 @@ from workslice_operator.health_server import health_server
 from workslice_operator.json_log import configure_logging
 from workslice_operator.keys import Key
 from workslice_operator.kube import KubeClient, KubeUnconfigured, connect_kube
-from workslice_operator.kube_api import KubeError
+from workslice_operator.kube_api import POOLS, PROFILES, KubeError, Object, Resource
 from workslice_operator.lease import Lease, LeaseLost
-from workslice_operator.load_observed import shared_inventory
 from workslice_operator.metrics import Metrics, QueueMetrics
 from workslice_operator.model_claims import ModelClaims
+from workslice_operator.own_kind import OwnKind
 from workslice_operator.profile_reconciler import ProfileReconciler
+from workslice_operator.readable import PoolList
 from workslice_operator.reconciler import PoolReconciler
 from workslice_operator.resync import Resync
 from workslice_operator.settings import Settings, parse_settings
 from workslice_operator.signals import POLL_SECONDS, RouterHttp, RouterSignals, router_http
+from workslice_operator.watched_kinds import WatchedKinds
 from workslice_operator.work_queue import WorkQueue
 from workslice_operator.workers import Workers
 from workslice_operator.write_fence import FencedKube, NotLeading
@@ -55,14 +57,19 @@ class Operator:
         self.workers = Workers(self.queue, self._handle, self._failed)
         self.lease = Lease(kube, installation.namespace, settings.identity, lambda: datetime.now(UTC))
         self.signals = RouterSignals(kube, http, installation.namespace, settings.router_service, self.metrics)
-        inventory = shared_inventory(kube)
+        self.own = {resource: OwnKind(kube, resource) for resource in (POOLS, PROFILES)}
+        self.kinds = WatchedKinds(kube, kube, self.workers.add, self._cordons_changed)
+        watched = {**self.kinds.watched, **self.own}
         fenced = FencedKube(kube, self.lease)
+        cached = CachedKube(fenced, watched)
+        pools = PoolList(cached)
         events = EventWriter(fenced, settings.identity, utc_now)
         self.pools = PoolReconciler(
-            kube=fenced,
+            kube=cached,
+            live=LiveReads(fenced, watched),
             installation=installation,
-            claims=ModelClaims(kube, settings.model_owners, self.workers.add),
-            inventory=inventory,
+            claims=ModelClaims(pools, settings.model_owners, self.workers.add),
+            inventory=self.kinds.inventory,
             signal=self.signals.signal,
             routers=self.signals.report,
             engine=EngineMetrics(http).load,
@@ -72,9 +79,15 @@ class Operator:
             clock=utc_now,
             monotonic=loop.time,
         )
-        self.profiles = ProfileReconciler(fenced, inventory, events, self.metrics, self.workers.add, utc_now)
-        self.cordons = CordonWatch(kube, lambda: inventory.get(fresh=True), self.workers.add, self.pools.known_keys)
-        self.resync = Resync(kube, self.workers.add, lambda: (*self.pools.known_keys(), *self.profiles.known_keys()))
+        self.profiles = ProfileReconciler(
+            cached, pools, self.kinds.inventory, events, self.metrics, self.workers.add, utc_now
+        )
+        self.resync = Resync(
+            self.own[POOLS].listed,
+            self.own[PROFILES].listed,
+            self.workers.add,
+            lambda: (*self.pools.known_keys(), *self.profiles.known_keys()),
+        )
         self.api_seen = False
         self.working = False
         self.metrics.follow("workqueue_depth", lambda: self.queue.depth)
@@ -106,15 +119,19 @@ class Operator:
             async with asyncio.TaskGroup() as group:
                 # All made before kopf starts: it would take later ones for its own and wait for them when it stops.
                 tasks = [
+                    group.create_task(self.lease.keep(self.resync.soon), name="lease"),
+                    group.create_task(self.kinds.run(), name="watches"),
+                ]
+                await self.kinds.tried()
+                tasks += [
                     group.create_task(self.workers.run(), name="workers"),
                     group.create_task(self.resync.run(self._resynced), name="resync"),
                     group.create_task(self._follow_demand(), name="demand"),
-                    group.create_task(self.cordons.run(), name="cordons"),
-                    group.create_task(self.lease.keep(self.resync.soon), name="lease"),
                 ]
                 await asyncio.sleep(0)
                 self.working = True
-                await watch(registry_of_handlers(self.workers.add, self.kube.credentials, self.resync.soon))
+                handlers = registry_of_handlers(self.workers.add, self.kube.credentials, self.resync.soon, self._told)
+                await watch(handlers)
                 for task in tasks:
                     task.cancel()
         finally:
@@ -140,6 +157,14 @@ class Operator:
             await self.signals.read()
             self.pools.demand_changed()
             await asyncio.sleep(POLL_SECONDS)
+
+    def _told(self, resource: Resource, raw: Object, there: bool) -> None:
+        self.own[resource].told(raw, there)
+
+    def _cordons_changed(self, cordoned: frozenset[str]) -> None:
+        log.info("cordoned nodes: %s", ", ".join(sorted(cordoned)) or "none")
+        for key in self.pools.known_keys():
+            self.workers.add(key)
 
     def _resynced(self) -> None:
         self.metrics.set("last_resync_timestamp_seconds", utc_now().timestamp())

@@ -1,7 +1,7 @@
 """The shell around `profile_status` for one profile: its status, and the pools that must hear of a change."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import datetime
 from typing import Any
 
@@ -16,12 +16,12 @@ from workslice_operator.event_writer import EventWriter
 from workslice_operator.faults import faults
 from workslice_operator.finding import Finding
 from workslice_operator.keys import Key, pool_key
-from workslice_operator.kube_api import POOLS, PROFILES, Kube, NotFound, Object
+from workslice_operator.kube_api import PROFILES, Kube, NotFound, Object
 from workslice_operator.metrics import Metrics
 from workslice_operator.pause import pause_of_profile, says_paused, with_pause
 from workslice_operator.pool_events import EventNote
 from workslice_operator.profile_status import profile_status
-from workslice_operator.readable import readable_pools, validation_sentence
+from workslice_operator.readable import validation_sentence
 from workslice_operator.shared_read import SharedRead
 from workslice_operator.slice_inventory import SliceInventory
 from workslice_operator.unreadable import say_unreadable
@@ -37,13 +37,14 @@ class ProfileReconciler:
     def __init__(
         self,
         kube: Kube,
+        pools: Callable[[], Awaitable[list[WorkspacePool]]],
         inventory: SharedRead[SliceInventory | None],
         events: EventWriter,
         metrics: Metrics,
         wake: Callable[[Key], None],
         clock: Callable[[], datetime],
     ) -> None:
-        """`wake` queues a key; `clock` tells UTC time with its zone."""
+        """`pools` reads all pools of the cluster that can be read; `wake` queues a key; `clock` tells UTC time with its zone."""
         self._kube = kube
         self._inventory = inventory
         self._events = events
@@ -51,7 +52,7 @@ class ProfileReconciler:
         self._wake = wake
         self._clock = clock
         # At a resync many profiles are reconciled at once: those that ask at the same time share one list of the pools.
-        self._pools = SharedRead(self._read_pools, 0.0)
+        self._pools = SharedRead(pools, 0.0)
         self._seen: dict[Key, tuple[Any, ...]] = {}
 
     def known_keys(self) -> tuple[Key, ...]:
@@ -117,9 +118,6 @@ class ProfileReconciler:
         self._metrics.show_faults("profile_fault", faults(conditions), profile.metadata.name)
         if conditions != before.conditions:
             await self._write(profile, before.model_copy(update={"conditions": conditions}).to_wire())
-
-    async def _read_pools(self) -> list[WorkspacePool]:
-        return readable_pools(await self._kube.list(POOLS))
 
     async def _write(self, profile: WorkspaceProfile, status: Object) -> None:
         manifest = {

@@ -1,4 +1,8 @@
-"""The shell around `plan` for one pool: load → plan → apply → events → one status write → when to look again."""
+"""The shell around `plan` for one pool: load → plan → apply → events → one status write → when to look again.
+
+Looks cost nothing, since they read what watches have told; but that may be a moment old. A plan that does more than write status is
+therefore made again from what the API says now, before anything is done.
+"""
 
 import asyncio
 import hashlib
@@ -32,6 +36,7 @@ from workslice_operator.kube_api import (
     NamespaceGoing,
     NotFound,
     Object,
+    Reads,
     Refused,
 )
 from workslice_operator.load_observed import PredecessorRemains, load_children, load_observed
@@ -39,7 +44,7 @@ from workslice_operator.metrics import Metrics
 from workslice_operator.model_claims import ModelClaims
 from workslice_operator.observed import EngineLoad, Observed, QueueSignal, RouterReport
 from workslice_operator.pause import says_paused
-from workslice_operator.plan import plan, plan_after_failed_apply
+from workslice_operator.plan import Plan, plan, plan_after_failed_apply
 from workslice_operator.pod_warnings import PodWarnings
 from workslice_operator.readable import validation_sentence
 from workslice_operator.shared_read import SharedRead
@@ -76,6 +81,7 @@ class PoolReconciler:
     def __init__(
         self,
         kube: Kube,
+        live: Reads,
         installation: Installation,
         claims: ModelClaims,
         inventory: SharedRead[SliceInventory | None],
@@ -88,10 +94,12 @@ class PoolReconciler:
         clock: Callable[[], datetime],
         monotonic: Callable[[], float],
     ) -> None:
-        """`signal` gives the demand of a pool (namespace/name), `routers` their report on its replicas, `engine` the load of the
-        engine at an IP address; `wake` queues a key; `clock` tells UTC time with its zone.
+        """`kube` may tell what was so a moment ago, `live` tells what is; `signal` gives the demand of a pool (namespace/name), `routers`
+        their report on its replicas, `engine` the load of the engine at an IP address; `wake` queues a key; `clock` tells UTC time with
+        its zone.
         """
         self._kube = kube
+        self._live = live
         self._installation = installation
         self._claims = claims
         self._inventory = inventory
@@ -115,7 +123,10 @@ class PoolReconciler:
         Raises:
             KubeError: the API is away or refuses what a retry may heal.
         """
-        raw = await self._kube.get(POOLS, key.namespace, key.name)
+        return await self._reconcile_from(self._kube, key)
+
+    async def _reconcile_from(self, reads: Reads, key: Key) -> float | None:
+        raw = await reads.get(POOLS, key.namespace, key.name)
         if raw is None:
             await self._forget(key)
             return None
@@ -131,7 +142,7 @@ class PoolReconciler:
         if pool.metadata.deletion_timestamp is not None:
             return None  # its children go by their ownerReferences
         try:
-            return await self._reconcile_live(key, pool)
+            return await self._reconcile_pool(reads, key, pool)
         except PredecessorRemains as remains:
             log.info("waiting: %s", remains, extra={"key": str(key)})
             return PREDECESSOR_SECONDS
@@ -166,7 +177,7 @@ class PoolReconciler:
         """Pools that were there when last looked at."""
         return (*self._remembered, *self._unreadable)
 
-    async def _reconcile_live(self, key: Key, pool: WorkspacePool) -> float:
+    async def _reconcile_pool(self, reads: Reads, key: Key, pool: WorkspacePool) -> float | None:
         stored = pool.status
         known = self._remembered.get(key)
         if known is not None and known.pool.metadata.uid == pool.metadata.uid:
@@ -175,9 +186,9 @@ class PoolReconciler:
             known = None
         self._wake_profiles(known.pool if known else None, pool)
         conflict = await self._claims.conflict(pool)
-        children = await load_children(self._kube, pool)
+        children = await load_children(reads, pool)
         observed = await load_observed(
-            self._kube, pool, children, conflict, self._signal(pool.key), await self._inventory.get()
+            reads, pool, children, conflict, self._signal(pool.key), await self._inventory.get()
         )
         now = self._clock()
         pods = await self._engine_logs.completed(pool.metadata.namespace, observed.pods)
@@ -194,6 +205,8 @@ class PoolReconciler:
             observed = replace(observed, disagreement=self._monotonic() - disagrees_since)
         planned = plan(observed, self._installation, now)
         applied = known.applied if known else {}
+        if reads is not self._live and self._does_more_than_tell(planned, observed, children, applied):
+            return await self._reconcile_from(self._live, key)
         refusals = await self._mark_pods(key, planned.mark)
         refusals += await self._apply_all(key, planned.apply, children, applied)
         if refusals:
@@ -219,6 +232,14 @@ class PoolReconciler:
         # No event tells when a quota grows or somebody else's object goes away.
         waits = (planned.requeue_after, held_back, UNWATCHED_SECONDS if refusals or observed.taken_names else 0.0)
         return min(wait for wait in waits if wait > 0)
+
+    @staticmethod
+    def _does_more_than_tell(
+        planned: Plan, observed: Observed, children: Mapping[str, Object], applied: Mapping[str, tuple[str, str]]
+    ) -> bool:
+        """Whether a plan changes anything but status, or names in it a replica that must go."""
+        drains = planned.status.drain_marks != observed.pool.status.drain_marks
+        return drains or bool(planned.mark) or any(not _is_applied(one, children, applied) for one in planned.apply)
 
     def _disagrees_since(self, observed: Observed, known: _Remembered | None) -> float | None:
         if not free_although_refused(observed):
@@ -273,12 +294,10 @@ class PoolReconciler:
     ) -> None:
         """Apply one child, unless exactly this was applied before and nobody touched the child since."""
         kind = manifest["kind"]
-        wanted = _digest(manifest)
-        live = children.get(kind)
-        if live is not None and applied.get(kind) == (wanted, _content(live)):
+        if _is_applied(manifest, children, applied):
             return
         self._metrics.count("applies_total", kind)
-        applied[kind] = (wanted, _content(await self._kube.apply(CHILD_RESOURCES[kind], manifest)))
+        applied[kind] = (_digest(manifest), _content(await self._kube.apply(CHILD_RESOURCES[kind], manifest)))
 
     async def _write_status(self, pool: WorkspacePool, status: WorkspacePoolStatus) -> None:
         manifest = {
@@ -317,6 +336,15 @@ class PoolReconciler:
         self._metrics.show_faults("pool_fault", faults(status.conditions), *labels)
         self._metrics.set("pool_desired_replicas", status.desired_replicas, *labels)
         self._metrics.set("pool_ready_replicas", ready, *labels)  # the status of a paused pool is old
+
+
+def _is_applied(
+    manifest: Mapping[str, Any], children: Mapping[str, Object], applied: Mapping[str, tuple[str, str]]
+) -> bool:
+    """Whether exactly this was applied by this process before, and nobody has touched the child since."""
+    kind = manifest["kind"]
+    live = children.get(kind)
+    return live is not None and applied.get(kind) == (_digest(manifest), _content(live))
 
 
 def _digest(value: Any) -> str:

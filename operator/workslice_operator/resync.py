@@ -2,10 +2,10 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 
 from workslice_operator.keys import Key, pool_key, profile_key
-from workslice_operator.kube_api import POOLS, PROFILES, Kube, KubeError
+from workslice_operator.kube_api import KubeError, Object
 from workslice_operator.plan import RESYNC_SECONDS
 
 RETRY_SECONDS = 10.0
@@ -17,9 +17,18 @@ log = logging.getLogger(__name__)
 class Resync:
     """The loop, and when it last succeeded."""
 
-    def __init__(self, kube: Kube, add: Callable[[Key], None], known: Callable[[], Iterable[Key]]) -> None:
-        """`known` gives the keys that reconcilers remember: those that vanished unseen must be reconciled once more."""
-        self._kube = kube
+    def __init__(
+        self,
+        pools: Callable[[], Awaitable[list[Object]]],
+        profiles: Callable[[], Awaitable[list[Object]]],
+        add: Callable[[Key], None],
+        known: Callable[[], Iterable[Key]],
+    ) -> None:
+        """`pools` and `profiles` list all of them through the API; `known` gives the keys that reconcilers remember: those that vanished
+        unseen must be reconciled once more.
+        """
+        self._pools = pools
+        self._profiles = profiles
         self._add = add
         self._known = known
         self._now = asyncio.Event()
@@ -56,8 +65,8 @@ class Resync:
                 pass
 
     async def _keys(self) -> set[Key]:
-        pools = [one["metadata"] for one in await self._kube.list(POOLS)]
-        profiles = [one["metadata"] for one in await self._kube.list(PROFILES)]
+        pools = [one["metadata"] for one in await self._pools()]
+        profiles = [one["metadata"] for one in await self._profiles()]
         return (
             {pool_key(one["namespace"], one["name"]) for one in pools}
             | {profile_key(one["name"]) for one in profiles}

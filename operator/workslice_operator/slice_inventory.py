@@ -108,13 +108,13 @@ def slice_inventory(nodes: Iterable[Mapping[str, Any]], pods: Iterable[Mapping[s
     """Read raw Node and Pod objects of the API; pods need not be filtered."""
     used: dict[str, Counter[str]] = {}
     for pod in pods:
-        node = pod.get("spec", {}).get("nodeName")
-        if node and pod.get("status", {}).get("phase") not in _FINISHED:
-            used.setdefault(node, Counter()).update(requested_slices(pod))
+        held = holds_slices(pod)
+        if held is not None:
+            used.setdefault(held[0], Counter()).update(held[1])
     return SliceInventory(
         tuple(
             sorted(
-                (_node_slices(node, used.get(node["metadata"]["name"], Counter())) for node in nodes),
+                (node_slices(node, used.get(node["metadata"]["name"], Counter())) for node in nodes),
                 key=lambda one: one.node,
             )
         )
@@ -140,7 +140,17 @@ def _limits(container: Mapping[str, Any]) -> Counter[str]:
     return Counter(_slices(container.get("resources", {}).get("limits")))
 
 
-def _node_slices(node: Mapping[str, Any], used: Counter[str]) -> NodeSlices:
+def holds_slices(pod: Mapping[str, Any]) -> tuple[str, Counter[str]] | None:
+    """The node on which a raw pod holds slices, and which; None when it holds none."""
+    node = pod.get("spec", {}).get("nodeName")
+    if not node or pod.get("status", {}).get("phase") in _FINISHED:
+        return None
+    slices = requested_slices(pod)
+    return (node, slices) if slices else None
+
+
+def node_slices(node: Mapping[str, Any], used: Mapping[str, int]) -> NodeSlices:
+    """Read a raw node; `used` are the slices held on it."""
     status = node.get("status", {})
     ready = any(one.get("type") == "Ready" and one.get("status") == "True" for one in status.get("conditions") or [])
     counts = _slices(status.get("allocatable"))

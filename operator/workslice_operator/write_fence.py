@@ -49,10 +49,10 @@ class FencedKube:
         async with self._own_time():
             return await self._kube.apply(resource, manifest)
 
-    async def apply_status(self, resource: Resource, manifest: Mapping[str, Any]) -> None:
+    async def apply_status(self, resource: Resource, manifest: Mapping[str, Any]) -> Object:
         """See kube_api.Kube."""
         async with self._own_time():
-            await self._kube.apply_status(resource, manifest)
+            return await self._kube.apply_status(resource, manifest)
 
     async def create(self, resource: Resource, manifest: Mapping[str, Any]) -> Object:
         """See kube_api.Kube."""

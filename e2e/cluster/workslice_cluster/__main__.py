@@ -44,6 +44,9 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser("prepare", help="install and build everything, start nothing")
     up = commands.add_parser("up", help="start the cluster, or mend the one that runs")
     up.add_argument("--inventory", type=Path, metavar="FILE", help="JSON with the GPUs the node pretends to have")
+    up.add_argument(
+        "--control-plane-only", action="store_true", help="no node and no scheduler: the API and its controllers"
+    )
     commands.add_parser("down", help="stop the cluster and leave nothing behind but its logs")
     commands.add_parser("status", help="say how every part is")
     load = commands.add_parser("load", help="import OCI archives of images")
@@ -83,7 +86,7 @@ def _run(arguments: argparse.Namespace, instance: Instance) -> int:
             say("everything is there")
         case "up":
             with cluster_lock(instance):
-                bring_up(instance, prepare(instance.cache), _inventory(arguments))
+                bring_up(instance, prepare(instance.cache), _inventory(arguments), arguments.control_plane_only)
         case "down":
             with cluster_lock(instance):
                 _take_down(instance)

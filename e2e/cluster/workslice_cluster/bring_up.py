@@ -26,8 +26,11 @@ from workslice_cluster.prepare import Parts
 from workslice_cluster.progress import say, step
 
 
-def bring_up(instance: Instance, parts: Parts, wanted: Inventory) -> None:
+def bring_up(instance: Instance, parts: Parts, wanted: Inventory, control_plane_only: bool = False) -> None:
     """Bring the cluster to life and return when it takes pods. The caller holds the lock.
+
+    `control_plane_only`: etcd, API server and controllers, for tests whose nodes and pods are objects and nothing else. No scheduler:
+    whoever makes such nodes says what runs there. A later call without it adds the rest.
 
     Raises ClusterError with the last words of the daemon that did not start, or when the running cluster has another
     inventory.
@@ -39,10 +42,12 @@ def bring_up(instance: Instance, parts: Parts, wanted: Inventory) -> None:
     if init is None:
         init = _found(instance, wanted)
     _complete(instance, init)
-    own = (*control_plane_daemons(instance, parts.binaries), *node_daemons(node, parts.binaries))
+    control_plane = control_plane_daemons(instance, parts.binaries)
+    own = control_plane[:3] if control_plane_only else (*control_plane, *node_daemons(node, parts.binaries))
     for component in own:
         daemons.ensure(component, init, parts)
-    node_start.wait_until_usable(node, parts, wanted)
+    if not control_plane_only:
+        node_start.wait_until_usable(node, parts, wanted)
     account = ("wait", "--for=create", "serviceaccount/default", "--namespace=default", "--timeout=30s")
     node_view.kubectl(instance, parts.kubectl, *account)
     added_node.mend_all(node, init, parts)

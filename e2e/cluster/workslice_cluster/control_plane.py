@@ -81,9 +81,9 @@ def control_plane_daemons(instance: Instance, binaries: Mapping[str, Path]) -> t
                 f"--cluster-signing-key-file={pki}/ca.key",
                 "--use-service-account-credentials",
                 "--leader-elect=false",
-                # The default of 20 requests a second delays the first service accounts by seconds.
-                "--kube-api-qps=200",
-                "--kube-api-burst=400",
+                # The default of 20 requests a second delays the first service accounts by seconds, and thousands of pods by minutes.
+                "--kube-api-qps=1000",
+                "--kube-api-burst=2000",
                 f"--bind-address={node}",
                 f"--service-cluster-ip-range={instance.service_network}",
             ),

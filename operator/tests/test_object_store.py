@@ -1,0 +1,82 @@
+from typing import Any
+
+from workslice_operator.object_store import ObjectStore
+
+
+def raw(name: str = "a", version: int = 1, uid: str = "u", pool: str = "", **fields: Any) -> dict[str, Any]:
+    labels = {"workslice.dev/pool": pool} if pool else {}
+    metadata = {"namespace": "shop", "name": name, "uid": uid, "resourceVersion": str(version), "labels": labels}
+    return {"metadata": metadata, **fields}
+
+
+def without_version(one: dict[str, Any]) -> dict[str, Any]:
+    metadata = {key: value for key, value in one["metadata"].items() if key != "resourceVersion"}
+    return {**one, "metadata": metadata}
+
+
+def test_what_is_kept_can_be_read_with_its_version() -> None:
+    store = ObjectStore(without_version)
+    assert store.put(raw(spec={"replicas": 2}))
+    assert store.get("shop", "a") == raw(spec={"replicas": 2})
+    assert store.get("shop", "b") is None
+    assert store.get("other", "a") is None
+
+
+def test_only_what_is_kept_counts_as_a_change() -> None:
+    store = ObjectStore(lambda one: {"metadata": {}, "spec": one["spec"]})
+    store.put(raw(spec=1, status=1))
+    assert not store.put(raw(version=2, spec=1, status=2))
+    assert store.put(raw(version=3, spec=2, status=2))
+
+
+def test_an_older_version_changes_nothing() -> None:
+    store = ObjectStore(without_version)
+    store.put(raw(version=5, spec="new"))
+    assert not store.put(raw(version=4, spec="old"))
+    assert store.get("shop", "a") == raw(version=5, spec="new")
+
+
+def test_another_object_of_the_name_takes_the_place_whatever_its_version() -> None:
+    store = ObjectStore(without_version)
+    store.put(raw(version=5))
+    assert store.put(raw(version=4, uid="v"))
+
+
+def test_what_is_gone_is_gone_but_its_successor_stays() -> None:
+    store = ObjectStore(without_version)
+    store.put(raw(version=1))
+    assert store.remove(raw(version=2))
+    assert not store.remove(raw(version=2))
+    store.put(raw(version=4, uid="v"))
+    assert not store.remove(raw(version=5))
+    assert len(store) == 1
+
+
+def test_what_was_written_does_not_come_back_after_it_was_deleted() -> None:
+    store = ObjectStore(without_version)
+    store.put(raw(version=1))
+    store.update(raw(version=2, spec="written"))
+    assert store.get("shop", "a") == raw(version=2, spec="written")
+    store.remove(raw(version=3))
+    store.update(raw(version=2, spec="written"))
+    assert store.get("shop", "a") is None
+
+
+def test_objects_are_found_by_the_label_of_their_pool() -> None:
+    store = ObjectStore(without_version)
+    store.put(raw("a", pool="chat"))
+    store.put(raw("b", pool="chat"))
+    store.put(raw("c", pool="other"))
+    store.put(raw("d"))
+    assert {one["metadata"]["name"] for one in store.of_pool("shop", "chat")} == {"a", "b"}
+    store.remove(raw("a", version=2))
+    store.put(raw("b", version=2, pool="other"))
+    assert store.of_pool("shop", "chat") == []
+    assert store.of_pool("elsewhere", "other") == []
+
+
+def test_what_a_list_lacks_is_told() -> None:
+    store = ObjectStore(without_version)
+    store.put(raw("a"))
+    store.put(raw("b"))
+    assert [one["metadata"]["name"] for one in store.absent([("shop", "b")])] == ["a"]

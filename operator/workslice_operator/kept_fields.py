@@ -1,0 +1,98 @@
+"""What is kept of an object that is watched: thousands of them, so not what nobody reads. Pure.
+
+What is known to be large and unread is left out; a field that is not named here stays, so that reading another one needs no change here.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from workslice_operator.foreign_fields import OWN_MANAGERS
+from workslice_operator.kube_api import (
+    DEPLOYMENTS,
+    DISRUPTION_BUDGETS,
+    NETWORK_POLICIES,
+    NODES,
+    PODS,
+    POOLS,
+    PROFILES,
+    REPLICA_SETS,
+    SERVICES,
+    Object,
+    Resource,
+)
+
+_OF_CONTAINERS: Final = ("name", "resources", "restartPolicy")
+
+
+def _without(raw: Mapping[str, Any], *names: str) -> Object:
+    return {name: value for name, value in raw.items() if name not in names}
+
+
+def _metadata(raw: Mapping[str, Any], *unread: str) -> Object:
+    return _without(raw["metadata"], "managedFields", "resourceVersion", *unread)
+
+
+def kept_pod(raw: Object) -> Object:
+    """A pod: of its spec only where it runs and what its containers may have."""
+    spec = raw.get("spec", {})
+    kept = {name: spec[name] for name in ("nodeName", "schedulingGates") if name in spec}
+    for lists in ("containers", "initContainers"):
+        if lists in spec:
+            kept[lists] = [{name: one[name] for name in _OF_CONTAINERS if name in one} for one in spec[lists] or []]
+    status = _without(raw.get("status", {}), "qosClass", "hostIPs", "podIPs")
+    return {"metadata": _metadata(raw), "spec": kept, "status": status}
+
+
+def kept_deployment(raw: Object) -> Object:
+    """A Deployment: without its template, which is compared by its hash; of those who manage fields only whom `foreign_fields` names."""
+    managers = [
+        one
+        for one in raw["metadata"].get("managedFields") or []
+        if one.get("manager") not in OWN_MANAGERS and not one.get("subresource")
+    ]
+    metadata = _metadata(raw) | ({"managedFields": managers} if managers else {})
+    return {"metadata": metadata, "spec": _without(raw.get("spec", {}), "template"), "status": raw.get("status", {})}
+
+
+def kept_replica_set(raw: Object) -> Object:
+    """A ReplicaSet: its annotations repeat those of the Deployment."""
+    spec = _without(raw.get("spec", {}), "template")
+    return {"metadata": _metadata(raw, "annotations"), "spec": spec, "status": raw.get("status", {})}
+
+
+def kept_child(raw: Object) -> Object:
+    """Another child: who owns it and whether anybody has touched it, which Services do not say by their generation."""
+    metadata = _metadata(raw)
+    return {
+        "metadata": metadata
+        if "generation" in metadata
+        else {**metadata, "version": raw["metadata"].get("resourceVersion")}
+    }
+
+
+def kept_node(raw: Object) -> Object:
+    """A node: without its images, and without the times of its heartbeats, which would look like changes."""
+    status = raw.get("status", {})
+    conditions = [_without(one, "lastHeartbeatTime") for one in status.get("conditions") or []]
+    kept = {name: status[name] for name in ("allocatable", "capacity") if name in status}
+    metadata = _metadata(raw, "annotations")
+    return {"metadata": metadata, "spec": raw.get("spec", {}), "status": {**kept, "conditions": conditions}}
+
+
+def kept_own(raw: Object) -> Object:
+    """A pool or a profile."""
+    return {**raw, "metadata": _metadata(raw)}
+
+
+KEPT: Final[Mapping[Resource, Callable[[Object], Object]]] = {
+    POOLS: kept_own,
+    PROFILES: kept_own,
+    DEPLOYMENTS: kept_deployment,
+    SERVICES: kept_child,
+    DISRUPTION_BUDGETS: kept_child,
+    NETWORK_POLICIES: kept_child,
+    REPLICA_SETS: kept_replica_set,
+    PODS: kept_pod,
+    NODES: kept_node,
+}
+"""Every kind that is watched."""

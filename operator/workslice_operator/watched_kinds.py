@@ -1,0 +1,80 @@
+"""What the operator follows beside its own kinds: one watch per kind for the whole cluster, never one per pool."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+
+from workslice_api.names import MANAGED_BY, MANAGED_BY_LABEL, POOL_LABEL
+from workslice_operator.cached_kube import Watched
+from workslice_operator.kept_fields import KEPT
+from workslice_operator.keys import Key, pool_key
+from workslice_operator.kind_watch import KindWatch
+from workslice_operator.kube_api import CHILDREN, NODES, PODS, REPLICA_SETS, Kube, KubeWatch, Object, Resource
+from workslice_operator.load_observed import shared_inventory
+from workslice_operator.object_store import ObjectStore
+from workslice_operator.shared_read import SharedRead
+from workslice_operator.slice_inventory import SliceInventory
+from workslice_operator.watched_slices import WatchedSlices
+
+_OURS = f"{MANAGED_BY_LABEL}={MANAGED_BY},{POOL_LABEL}"
+
+
+class WatchedKinds:
+    """Their watches and stores."""
+
+    def __init__(
+        self,
+        kube: Kube,
+        watch: KubeWatch,
+        wake: Callable[[Key], None],
+        cordons_changed: Callable[[frozenset[str]], None],
+    ) -> None:
+        """`wake` queues the key of the pool that an object belongs to."""
+        self._wake = wake
+        self._slices = WatchedSlices(cordons_changed)
+        self._live = shared_inventory(kube)
+        self.inventory: SharedRead[SliceInventory | None] = SharedRead(self._read_inventory, 0.0)
+
+        def follow(resource: Resource, labels: str, changed: Callable[[Object, bool], None]) -> KindWatch:
+            return KindWatch(watch, resource, labels, ObjectStore(KEPT[resource]), changed)
+
+        self._watches = {
+            **{resource: follow(resource, _OURS, self._child_changed) for resource in CHILDREN},
+            REPLICA_SETS: follow(REPLICA_SETS, _OURS, _nothing),
+            PODS: follow(PODS, "", self._pod_changed),  # others' pods hold slices too
+            NODES: follow(NODES, "", self._slices.node_changed),
+        }
+
+    @property
+    def watched(self) -> Mapping[Resource, Watched]:
+        """By kind."""
+        return self._watches
+
+    async def run(self) -> None:
+        """Follow until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for resource, one in self._watches.items():
+                group.create_task(one.run(), name=f"watch {resource.plural}")
+
+    async def tried(self) -> None:
+        """Returns once every kind has been listed and is followed, or could not be."""
+        for one in self._watches.values():
+            await one.tried.wait()
+
+    async def _read_inventory(self) -> SliceInventory | None:
+        if self._watches[PODS].fresh and self._watches[NODES].fresh:
+            return self._slices.inventory()
+        return await self._live.get()
+
+    def _pod_changed(self, raw: Object, there: bool) -> None:
+        self._slices.pod_changed(raw, there)
+        self._child_changed(raw, there)
+
+    def _child_changed(self, raw: Object, there: bool) -> None:
+        metadata = raw["metadata"]
+        labels = metadata.get("labels") or {}
+        if labels.get(MANAGED_BY_LABEL) == MANAGED_BY and labels.get(POOL_LABEL):
+            self._wake(pool_key(metadata["namespace"], labels[POOL_LABEL]))
+
+
+def _nothing(raw: Object, there: bool) -> None:
+    pass
