@@ -21,11 +21,7 @@ sys.path.append(str(Path(__file__).resolve().parents[2]))
 sys.path.append(str(Path(__file__).resolve().parents[1] / "policy"))
 
 from api import Api, connected
-from churn import churn
-from demo.installation import NAMESPACE
-from fleet import Fleet, change_profile, make_pools, make_surroundings
-from operator_metrics import Look, look, quantile
-from operator_process import (
+from chart_processes import (
     ADMIN_SERVICE,
     Running,
     announce_router,
@@ -35,6 +31,10 @@ from operator_process import (
     running,
     wait_for_port,
 )
+from churn import churn
+from demo.installation import NAMESPACE
+from fleet import Fleet, change_profile, make_pools, make_surroundings
+from operator_metrics import Look, look, quantile
 from plot import line_chart
 from waits import deployments_of, rolling, unconverged, unready, until
 from written import now, written_since

@@ -43,7 +43,9 @@ class ObjectStore:
         uid = raw["metadata"].get("uid", "")
         if before is not None and before.uid == uid and version < before.version:
             return False
-        content = bytes(memoryview(orjson.dumps(self._keep(raw))))  # a copy: orjson leaves its whole buffer behind the text
+        content = bytes(
+            memoryview(orjson.dumps(self._keep(raw)))
+        )  # a copy: orjson leaves its whole buffer behind the text
         pool = (raw["metadata"].get("labels") or {}).get(POOL_LABEL, "")
         self._forget(name)
         self._objects[name] = _Stored(uid, version, content, pool)
