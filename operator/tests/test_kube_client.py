@@ -18,6 +18,7 @@ from workslice_operator.kube_api import (
     POOLS,
     SERVICES,
     Conflict,
+    Gone,
     KubeError,
     NamespaceGoing,
     NotFound,
@@ -273,3 +274,34 @@ async def test_a_refusal_that_does_not_say_when_is_an_error_for_the_queue_to_ret
     api.answers, api.headers = [(429, "too many requests")], {"Retry-After": words}
     with pytest.raises(Unavailable, match="too many requests"):
         await kube.list(PODS)
+
+
+async def test_a_watch_tells_of_changes_one_by_one(api: Api, kube: KubeClient) -> None:
+    lines = [{"type": "ADDED", "object": {"n": 1}}, {"type": "BOOKMARK", "object": {"n": 2}}]
+    api.answers = [(200, "".join(json.dumps(one) + "\n" for one in lines))]
+    async with kube.watch(PODS, "app=x", "7") as events:
+        assert [one async for one in events] == [("ADDED", {"n": 1}), ("BOOKMARK", {"n": 2})]
+    assert api.asked[0].path == "/api/v1/pods"
+    assert api.asked[0].query["resourceVersion"] == "7"
+    assert api.asked[0].query["labelSelector"] == "app=x"
+
+
+@pytest.mark.parametrize("status", [200, 410])
+async def test_a_watch_from_a_version_that_is_forgotten_must_begin_anew(
+    api: Api, kube: KubeClient, status: int
+) -> None:
+    told = {"kind": "Status", "code": 410, "message": "too old"}
+    api.answers = [(status, json.dumps({"type": "ERROR", "object": told}) if status == 200 else told)]
+    with pytest.raises(Gone):
+        async with kube.watch(PODS, "", "7") as events:
+            async for _ in events:
+                pass
+
+
+async def test_a_watch_is_not_asked_for_again_before_the_api_wants_it(api: Api, kube: KubeClient) -> None:
+    api.answers, api.headers = [(429, "too many requests")], {"Retry-After": "60"}
+    for _ in range(2):
+        with pytest.raises(Unavailable):
+            async with kube.watch(PODS, "", "7"):
+                pass
+    assert len(api.asked) == 1

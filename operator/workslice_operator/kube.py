@@ -143,12 +143,13 @@ class KubeClient:
         """See kube_api.KubeWatch."""
         path = resource.path()
         query = {"watch": "true", "allowWatchBookmarks": "true", "resourceVersion": version}
+        await self._wait_as_told(path, asyncio.get_running_loop().time() + LONGEST_WAIT)
         try:
-            response = await self._start(
-                "GET", path, query | ({"labelSelector": labels} if labels else {}), limits=WATCH_TIMEOUT
-            )
+            selected = query | ({"labelSelector": labels} if labels else {})
+            response = await self._start("GET", path, selected, limits=WATCH_TIMEOUT)
             try:
                 if response.status >= 400:
+                    self._told_to_wait(path, response.status, response.response.headers.get("Retry-After"))
                     raise _error(response.status, await response.response.read())
                 yield _events(response.response.content)
             finally:
