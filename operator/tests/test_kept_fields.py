@@ -52,7 +52,12 @@ def test_nothing_that_is_read_of_a_deployment_gets_lost() -> None:
         before.settled,
     ]
     assert [after.template_hash, after.ready_template] == ["h", "r"]
-    assert "template" not in kept["spec"]
+
+
+def test_who_set_its_status_when_is_no_change_of_a_deployment() -> None:
+    other = deployment()
+    other["metadata"]["managedFields"] = [one | {"time": "later"} for one in MANAGERS if "subresource" not in one]
+    assert KEPT[DEPLOYMENTS](other) == KEPT[DEPLOYMENTS](deployment())
 
 
 def test_nothing_that_is_read_of_a_replica_set_gets_lost() -> None:

@@ -22,6 +22,7 @@ from workslice_operator.kube_api import (
     KubeError,
     NamespaceGoing,
     NotFound,
+    Object,
     Refused,
     Unavailable,
 )
@@ -286,6 +287,11 @@ async def test_a_watch_tells_of_changes_one_by_one(api: Api, kube: KubeClient) -
     assert api.asked[0].query["labelSelector"] == "app=x"
 
 
+async def followed(kube: KubeClient) -> list[tuple[str, Object]]:
+    async with kube.watch(PODS, "", "7") as events:
+        return [one async for one in events]
+
+
 @pytest.mark.parametrize("status", [200, 410])
 async def test_a_watch_from_a_version_that_is_forgotten_must_begin_anew(
     api: Api, kube: KubeClient, status: int
@@ -293,15 +299,12 @@ async def test_a_watch_from_a_version_that_is_forgotten_must_begin_anew(
     told = {"kind": "Status", "code": 410, "message": "too old"}
     api.answers = [(status, json.dumps({"type": "ERROR", "object": told}) if status == 200 else told)]
     with pytest.raises(Gone):
-        async with kube.watch(PODS, "", "7") as events:
-            async for _ in events:
-                pass
+        await followed(kube)
 
 
 async def test_a_watch_is_not_asked_for_again_before_the_api_wants_it(api: Api, kube: KubeClient) -> None:
     api.answers, api.headers = [(429, "too many requests")], {"Retry-After": "60"}
     for _ in range(2):
         with pytest.raises(Unavailable):
-            async with kube.watch(PODS, "", "7"):
-                pass
+            await followed(kube)
     assert len(api.asked) == 1

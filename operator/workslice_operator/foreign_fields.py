@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from workslice_api.names import FIELD_MANAGER
 
-OWN_MANAGERS: Final = (FIELD_MANAGER, "kube-controller-manager")
+_OURS: Final = (FIELD_MANAGER, "kube-controller-manager")
 _RESTARTED_AT: Final = "metadata.annotations[kubectl.kubernetes.io/restartedAt]"
 """`kubectl rollout restart` is a wanted way to restart engines."""
 
@@ -21,24 +21,24 @@ def foreign_fields(managed_fields: Iterable[Mapping[str, Any]], manifest: Mappin
     found = set()
     for entry in managed_fields:
         manager = entry.get("manager", "")
-        if manager in OWN_MANAGERS or entry.get("subresource"):
+        if manager in _OURS or entry.get("subresource"):
             continue
         owned = entry.get("fieldsV1", {}).get("f:spec", {}).get("f:template", {})
-        for path in _additions(owned, manifest["spec"]["template"], ()):
+        for path in additions(owned, manifest["spec"]["template"]):
             name = _describe(path)
             if name != _RESTARTED_AT:
                 found.add(f"{name} (by {manager or 'an unnamed manager'})")
     return tuple(sorted(found))
 
 
-def _additions(owned: Mapping[str, Any], ours: Any, path: _Path) -> Iterator[_Path]:
+def additions(owned: Mapping[str, Any], ours: Any, path: _Path = ()) -> Iterator[_Path]:
     """Paths in `owned` that `ours` does not have: of a foreign item of a list the item, else every single field."""
     for key, below in owned.items():
         if key == ".":
             continue
         present, value = _step(ours, key)
         if below.keys() - {"."} and (present or key.startswith("f:")):
-            yield from _additions(below, value, (*path, key))
+            yield from additions(below, value, (*path, key))
         elif not present:
             yield (*path, key)
 

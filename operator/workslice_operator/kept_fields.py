@@ -6,7 +6,6 @@ What is known to be large and unread is left out; a field that is not named here
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from workslice_operator.foreign_fields import OWN_MANAGERS
 from workslice_operator.kube_api import (
     DEPLOYMENTS,
     DISRUPTION_BUDGETS,
@@ -44,14 +43,8 @@ def kept_pod(raw: Object) -> Object:
 
 
 def kept_deployment(raw: Object) -> Object:
-    """A Deployment: without its template, which is compared by its hash; of those who manage fields only whom `foreign_fields` names."""
-    managers = [
-        one
-        for one in raw["metadata"].get("managedFields") or []
-        if one.get("manager") not in OWN_MANAGERS and not one.get("subresource")
-    ]
-    metadata = _metadata(raw) | ({"managedFields": managers} if managers else {})
-    return {"metadata": metadata, "spec": _without(raw.get("spec", {}), "template"), "status": raw.get("status", {})}
+    """A Deployment: with its template, to tell whether it is the one that was applied."""
+    return {"metadata": _childs_metadata(raw), "spec": raw.get("spec", {}), "status": raw.get("status", {})}
 
 
 def kept_replica_set(raw: Object) -> Object:
@@ -61,13 +54,19 @@ def kept_replica_set(raw: Object) -> Object:
 
 
 def kept_child(raw: Object) -> Object:
-    """Another child: who owns it and whether anybody has touched it, which Services do not say by their generation."""
-    metadata = _metadata(raw)
-    return {
-        "metadata": metadata
-        if "generation" in metadata
-        else {**metadata, "version": raw["metadata"].get("resourceVersion")}
-    }
+    """Another child: without its status."""
+    metadata = _childs_metadata(raw)
+    if "generation" not in metadata:  # a Service does not say by it whether anybody has touched it
+        metadata["version"] = raw["metadata"].get("resourceVersion")
+    return {"metadata": metadata, "spec": raw.get("spec", {})}
+
+
+def _childs_metadata(raw: Object) -> Object:
+    """With those who manage its fields, but for Kubernetes' own controllers, and without the times, which change with every status."""
+    managers = [
+        _without(one, "time") for one in raw["metadata"].get("managedFields") or [] if not one.get("subresource")
+    ]
+    return _metadata(raw) | ({"managedFields": managers} if managers else {})
 
 
 def kept_node(raw: Object) -> Object:

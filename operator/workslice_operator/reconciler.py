@@ -17,6 +17,7 @@ from pydantic import ValidationError
 
 from workslice_api.names import DELETION_COST_ANNOTATION, POOL_KIND
 from workslice_api.pool import WorkspacePool, WorkspacePoolStatus
+from workslice_operator.already_applied import already_applied
 from workslice_operator.cache_measurement import engine_to_measure
 from workslice_operator.demand import NUMBERS_SECONDS, could_change
 from workslice_operator.drain import DeletionCost, engines_to_ask
@@ -235,7 +236,7 @@ class PoolReconciler:
 
     @staticmethod
     def _does_more_than_tell(
-        planned: Plan, observed: Observed, children: Mapping[str, Object], applied: Mapping[str, tuple[str, str]]
+        planned: Plan, observed: Observed, children: Mapping[str, Object], applied: dict[str, tuple[str, str]]
     ) -> bool:
         """Whether a plan changes anything but status, or names in it a replica that must go."""
         drains = planned.status.drain_marks != observed.pool.status.drain_marks
@@ -339,12 +340,17 @@ class PoolReconciler:
 
 
 def _is_applied(
-    manifest: Mapping[str, Any], children: Mapping[str, Object], applied: Mapping[str, tuple[str, str]]
+    manifest: Mapping[str, Any], children: Mapping[str, Object], applied: dict[str, tuple[str, str]]
 ) -> bool:
-    """Whether exactly this was applied by this process before, and nobody has touched the child since."""
+    """Whether exactly this was applied before and nobody has touched the child since: by what this process remembers, else by the child."""
     kind = manifest["kind"]
     live = children.get(kind)
-    return live is not None and applied.get(kind) == (_digest(manifest), _content(live))
+    if live is None:
+        return False
+    both = _digest(manifest), _content(live)
+    if kind not in applied and already_applied(manifest, live):
+        applied[kind] = both
+    return applied.get(kind) == both
 
 
 def _digest(value: Any) -> str:
