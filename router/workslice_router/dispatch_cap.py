@@ -1,9 +1,13 @@
 """How many requests one router runs at once on a replica: as many as its KV cache holds and its class's pace allows. Pure.
 
+What runs there and who waits have their own sizes; only who else may come is guessed, by the mean of late. So a few giants that have
+just ended do not keep small requests out, and giants that come leave no room for as many as the small ones before them had.
+
 What waits in an engine can go nowhere else and makes the answers beside it slower; what waits in the router goes where a place comes
 free first. Too low a cap is worse than none, so that what is unknown limits nothing.
 """
 
+from dataclasses import dataclass
 from typing import Final
 
 from workslice_router.replica_load import EnginePace, ServiceLevel
@@ -15,17 +19,45 @@ _LEAST_SHARE: Final = 0.25
 """The pace never lowers the cap below this share of the most: how fast an engine answers is only estimated from its prompts."""
 
 
+@dataclass(frozen=True, slots=True)
+class Requests:
+    """So many requests, of so many tokens in all: prompts and answers."""
+
+    count: int
+    tokens: int
+
+
 def dispatch_cap(
-    most: int, mean_tokens: float, kv_tokens: int | None, level: ServiceLevel | None, pace: EnginePace | None
+    most: int,
+    running: Requests,
+    waiting: Requests,
+    mean_tokens: float,
+    kv_tokens: int | None,
+    level: ServiceLevel | None,
+    pace: EnginePace | None,
 ) -> int:
-    """The cap of a replica that may run `most`, with requests of `mean_tokens` (prompt and answer, 0 while unknown); None is unknown."""
+    """The cap of a replica that may run `most` and has some running, while others wait; those that come later are of `mean_tokens` (0
+    while unknown). None is unknown.
+    """
     if mean_tokens < 1:  # unknown
         return most
     cap = most
     if kv_tokens is not None:
-        cap = min(cap, int(_KV_SHARE * kv_tokens / mean_tokens))
+        left = _KV_SHARE * kv_tokens - running.tokens
+        cap = min(cap, running.count + _fitting(left, waiting, mean_tokens, 0.0, 1.0))
     if level is not None and pace is not None:
         beside_weights = level.per_token * pace.tokens_per_second - STEP_TOKENS
-        in_time = int(beside_weights / (1 + TOKENS_PER_HELD_TOKEN * mean_tokens))
+        left = beside_weights - running.count - TOKENS_PER_HELD_TOKEN * running.tokens
+        in_time = running.count + _fitting(left, waiting, mean_tokens, 1.0, TOKENS_PER_HELD_TOKEN)
         cap = min(cap, max(in_time, int(_LEAST_SHARE * most)))
     return max(1, cap)
+
+
+def _fitting(left: float, waiting: Requests, mean_tokens: float, each: float, each_token: float) -> int:
+    """How many more requests take no more than what is left: first those who wait, each like the mean of them, then others."""
+    if left <= 0:
+        return 0
+    theirs = waiting.count * each + waiting.tokens * each_token
+    if theirs > left:
+        return int(left / theirs * waiting.count)
+    return waiting.count + int((left - theirs) / (each + mean_tokens * each_token))

@@ -1,7 +1,7 @@
 """The one number that says how many requests a router may have on a replica now, from all that limits them. Pure."""
 
 from workslice_router.choose import ready
-from workslice_router.dispatch_cap import dispatch_cap
+from workslice_router.dispatch_cap import Requests, dispatch_cap
 from workslice_router.mean_request import mean_request
 from workslice_router.replica_limits import UNLIMITED, warm_limit
 from workslice_router.routing_table import Pool, Replica
@@ -32,7 +32,9 @@ def renew_cap(pool: Pool, replica: Replica) -> bool:
     pace = pool.pace if pool.pace is not spec.first_pace else None
     own = spec.max_concurrent
     if spec.derives_cap:
-        own = dispatch_cap(own, pool.mean_request.size, replica.kv_tokens, spec.level, pace)
+        running = Requests(replica.in_flight, replica.sizes)
+        waiting = Requests(len(pool.queue), min(pool.queue.tokens, len(pool.queue) * spec.context_tokens))
+        own = dispatch_cap(own, running, waiting, pool.mean_request.size, replica.kv_tokens, spec.level, pace)
     cap = min(own, replica.shared_limit, replica.warm_limit)
     changed = cap != replica.dispatch_cap
     replica.dispatch_cap = cap
