@@ -130,6 +130,22 @@ def test_places_that_others_use_are_not_taken_and_partly_given_back_when_their_l
     assert len(mine) == 1
 
 
+def test_routers_share_the_places_that_the_cache_allows_and_not_those_of_the_profile() -> None:
+    bench = Bench(table_of((WIDE, replicas("a"))))
+    (pool,) = bench.table.pools.values()
+    (one,) = pool.replicas
+    one.kv_tokens = 4000
+    for _ in range(9):
+        bench.lease()
+    tick(bench)
+    assert one.dispatch_cap == 18, "alone"
+    for _ in range(20):
+        take_gauges(pool, one, EngineGauges(18, 0, 0.1, 4000), 9, bench.now)
+    assert 9 <= one.dispatch_cap <= 10, "half of the load is others', and all places are taken"
+    take_gauges(pool, one, None, 0, bench.now)
+    assert 9 <= one.dispatch_cap <= 10, "and so it is while nobody knows"
+
+
 def test_one_request_waits_no_longer_than_the_next_look_for_a_place_that_others_leave() -> None:
     bench = Bench(table_of((WIDE, replicas("a"))))
     (pool,) = bench.table.pools.values()

@@ -28,17 +28,22 @@ def renew_caps(pool: Pool, now: float) -> bool:
 
 def renew_cap(pool: Pool, replica: Replica) -> bool:
     """Renew the cap of one replica; True when it has changed."""
-    spec = pool.spec
-    pace = pool.pace if pool.pace is not spec.first_pace else None
-    own = spec.max_concurrent
-    if spec.derives_cap:
-        running = Requests(replica.in_flight, replica.sizes)
-        waiting = Requests(len(pool.queue), min(pool.queue.tokens, len(pool.queue) * spec.context_tokens))
-        own = dispatch_cap(own, running, waiting, pool.mean_request.size, replica.kv_tokens, spec.level, pace)
+    own = most_at_once(pool, replica, Requests(replica.in_flight, replica.sizes))
     cap = min(own, replica.shared_limit, replica.warm_limit)
     changed = cap != replica.dispatch_cap
     replica.dispatch_cap = cap
     return changed
+
+
+def most_at_once(pool: Pool, replica: Replica, running: Requests) -> int:
+    """How many requests a replica may run that has these: all that its pool lets it, or fewer where its engine does better with fewer."""
+    spec = pool.spec
+    if not spec.derives_cap:
+        return spec.max_concurrent
+    pace = pool.pace if pool.pace is not spec.first_pace else None
+    waiting = Requests(len(pool.queue), min(pool.queue.tokens, len(pool.queue) * spec.context_tokens))
+    mean = pool.mean_request.size
+    return dispatch_cap(spec.max_concurrent, running, waiting, mean, replica.kv_tokens, spec.level, pace)
 
 
 def _warm_up(replica: Replica, someone_warm: bool, most: int, now: float) -> None:
