@@ -13,8 +13,10 @@ from installed import MODEL, Installation
 
 IDLE_SECONDS = 5
 LONGEST_START_SECONDS = 180
-WOKEN_SECONDS = 30
-"""About three on a machine that does nothing else: the operator asks the routers every two."""
+WOKEN_SECONDS = 3
+"""From the request to a status that wants replicas: routers tell the operator at once."""
+BUSY_SECONDS = 4
+"""More on a machine on which other tests and engines start; kubectl, which looks, takes a part of it."""
 
 
 @pytest.fixture
@@ -55,7 +57,7 @@ def test_an_idle_pool_sleeps_and_the_first_requests_wake_it_and_are_answered(sle
         after = time.monotonic() - asked_at
         assert [one.result(timeout=LONGEST_START_SECONDS) for one in answers] == ["length"] * 3
     print(f"woken after {after:.1f} s")
-    assert after <= WOKEN_SECONDS
+    assert after <= WOKEN_SECONDS + BUSY_SECONDS
 
 
 def _patch(installation: Installation, scaling: dict[str, Any]) -> None:

@@ -353,6 +353,19 @@ async def test_a_surge_wakes_a_pool_at_its_second_look(world: World) -> None:
     assert world.pool.status.desired_replicas == 8
 
 
+@pytest.mark.parametrize("asleep", [True, False])
+async def test_a_request_between_two_looks_wakes_a_pool_that_sleeps_and_no_other(world: World, asleep: bool) -> None:
+    scaling = {"mode": "QueueDepth", "maxReplicas": 4, "targetPerReplica": 1, "scaleToZeroAfter": "30m"}
+    world.kube.put(raw_pool(scaling=scaling) | {"status": {"scaling": {"asleep": asleep, "asked": 5}}})
+    world.demand = QueueSignal(queued=0, running=0, asked=5)
+    await world.reconcile()
+    assert world.reconciler.any_asleep() is asleep
+    world.woken.clear()
+    world.demand = QueueSignal(queued=3, running=0, asked=8)
+    world.reconciler.wake_asleep()
+    assert world.woken == ([KEY] if asleep else [])
+
+
 async def test_old_numbers_wake_a_pool_that_does_not_scale(world: World) -> None:
     world.demand = QueueSignal(queued=1, running=0)
     await world.reconcile()

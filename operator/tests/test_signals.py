@@ -3,6 +3,7 @@ from datetime import UTC, datetime
 
 import httpx
 import pytest
+from eventually import eventually
 from fake_kube import FakeKube
 
 from workslice_api.state import PoolState, ReplicaState, RouterState
@@ -120,6 +121,74 @@ async def test_a_refused_connection_is_told_from_a_host_that_cannot_be_reached()
         report = reading.report("shop/chat")
         assert report is not None
         assert report.replicas["a"].acknowledged is acknowledged
+
+
+def now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+class Router:
+    """Answers /state at once, and /asked-in-vain when told to."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.in_vain = asyncio.Event()
+
+    async def answer(self, request: httpx.Request) -> httpx.Response:
+        if request.url.path == "/state":
+            return httpx.Response(
+                200, content=STATE.model_copy(update={"asked_in_vain": 3}).model_dump_json(by_alias=True)
+            )
+        self.asked.append(str(request.url))
+        await self.in_vain.wait()
+        return httpx.Response(200, content=b"4\n")
+
+
+async def test_a_request_in_vain_ends_the_wait_at_once() -> None:
+    router = Router()
+    reading = signals(FakeKube(slices("10.0.0.1", "10.0.0.2")), router.answer)
+    await reading.read()
+    waiting = asyncio.create_task(reading.asked_in_vain(now() + 60))
+    await eventually(lambda: len(router.asked) == 2)
+    assert not waiting.done()
+    router.in_vain.set()
+    assert await asyncio.wait_for(waiting, timeout=5)
+    assert router.asked[0].split("&")[0].split("?")[1] == "after=3"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [httpx.Response(404), httpx.Response(200, content=b"0\n"), httpx.ReadTimeout("slow")],
+    ids=["an older router", "nothing new", "silent"],
+)
+async def test_a_router_that_tells_of_no_request_is_asked_once(answer: httpx.Response | Exception) -> None:
+    asked = 0
+
+    def answers(request: httpx.Request) -> httpx.Response:
+        nonlocal asked
+        if request.url.path == "/state":
+            return good(request)
+        asked += 1
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    reading = signals(FakeKube(slices("10.0.0.1")), answers)
+    await reading.read()
+    assert not await reading.asked_in_vain(now() + 60)
+    assert asked == 1
+
+
+async def test_without_a_router_nobody_is_waited_for() -> None:
+    assert not await signals(FakeKube(), good).asked_in_vain(now() + 60)
+
+
+async def test_nobody_is_asked_when_no_time_is_left() -> None:
+    router = Router()
+    reading = signals(FakeKube(slices("10.0.0.1")), router.answer)
+    await reading.read()
+    assert not await reading.asked_in_vain(now())
+    assert router.asked == []
 
 
 async def test_the_report_says_when_the_asking_began() -> None:

@@ -31,8 +31,16 @@ class RouterEndpoint:
     @property
     def url(self) -> str:
         """URL of the state document."""
+        return f"{self._origin}/state"
+
+    def url_of_wait(self, known: int, seconds: float) -> str:
+        """URL that answers when more than `known` requests have asked in vain, or after so many seconds."""
+        return f"{self._origin}/asked-in-vain?after={known}&seconds={seconds:g}"
+
+    @property
+    def _origin(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"http://{host}:{self.port}/state"
+        return f"http://{host}:{self.port}"
 
 
 @dataclass(frozen=True)

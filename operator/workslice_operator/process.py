@@ -156,7 +156,12 @@ class Operator:
         while True:
             await self.signals.read()
             self.pools.demand_changed()
-            await asyncio.sleep(POLL_SECONDS)
+            # Depths are compared at looks two seconds apart: what is seen between them wakes pools that sleep and does no more.
+            end = asyncio.get_running_loop().time() + POLL_SECONDS
+            while self.pools.any_asleep() and await self.signals.asked_in_vain(end):
+                await self.signals.read()
+                self.pools.wake_asleep()
+            await asyncio.sleep(end - asyncio.get_running_loop().time())
 
     def _told(self, resource: Resource, raw: Object, there: bool) -> None:
         self.own[resource].told(raw, there)

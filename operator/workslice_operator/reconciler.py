@@ -174,6 +174,19 @@ class PoolReconciler:
             ):
                 self._wake(key)
 
+    def any_asleep(self) -> bool:
+        """Whether a request may have to wake a pool."""
+        return any(known.status.scaling.asleep for known in self._remembered.values())
+
+    def wake_asleep(self) -> None:
+        """Queue the pools that sleep and were asked for."""
+        for key, known in self._remembered.items():
+            asleep = known.status.scaling.asleep and not says_paused(known.status.conditions)
+            if asleep and could_change(
+                known.pool.spec.scaling, known.status, self._signal(known.pool.key), self._clock()
+            ):
+                self._wake(key)
+
     def known_keys(self) -> tuple[Key, ...]:
         """Pools that were there when last looked at."""
         return (*self._remembered, *self._unreadable)

@@ -19,6 +19,8 @@ from workslice_operator.router_report import router_report
 
 POLL_SECONDS = 2.0
 ANSWER_TIMEOUT = 1.5
+SHORTEST_SECONDS = 0.25
+"""Between two readings, however many requests come for pools that have no replica yet."""
 STALE_SECONDS = 10.0
 """A signal older than this is unknown: the reading loop itself may hang or the API be away."""
 
@@ -80,6 +82,35 @@ class RouterSignals:
             self._complain(f"no answer from {', '.join(silent)}: queue depths are unknown, pools keep their replicas")
         else:
             self._complain("")
+
+    async def asked_in_vain(self, until: float) -> bool:
+        """Wait for a request that found no replica, until a time of the loop's clock: whether one has come since the last `read`."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        hold = until - began - SHORTEST_SECONDS
+        known = [(one.endpoint, one.state.asked_in_vain) for one in self._answers if one.state is not None]
+        if hold <= 0 or not known:
+            return False
+        waiting = {asyncio.ensure_future(self._asked_one_in_vain(endpoint, count, hold)) for endpoint, count in known}
+        try:
+            while waiting and (left := until - loop.time()) > 0:
+                done, waiting = await asyncio.wait(waiting, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+                if any(not one.cancelled() and one.result() for one in done):
+                    await asyncio.sleep(began + SHORTEST_SECONDS - loop.time())
+                    return True
+        finally:
+            for one in waiting:
+                one.cancel()
+        return False
+
+    async def _asked_one_in_vain(self, endpoint: RouterEndpoint, known: int, seconds: float) -> bool:
+        try:
+            response = await self._http.get(endpoint.url_of_wait(known, seconds), timeout=seconds + ANSWER_TIMEOUT)
+            # A router of an older release knows no such wait.
+            return response.is_success and int(response.content) != known
+        except (httpx.HTTPError, ValueError) as error:
+            log.debug("a router cannot be waited for", extra={"url": endpoint.url, "error": repr(error)})
+            return False
 
     async def _ask(self, endpoint: RouterEndpoint) -> Answer:
         try:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import httpx
 import pytest
@@ -67,6 +68,29 @@ async def test_shows_its_state_as_it_changes(admin: Admin, client: httpx.AsyncCl
     lease.settle(Outcome.OK)
     state = RouterState.model_validate_json((await client.get("/state")).content)
     assert state.pools["serving/short"].running == 0
+
+
+async def test_tells_at_once_of_a_request_for_a_pool_without_replicas(admin: Admin, client: httpx.AsyncClient) -> None:
+    table = admin.bench.table
+    waiting = asyncio.create_task(client.get("/asked-in-vain?after=0&seconds=20"))
+    state = RouterState.model_validate_json((await client.get("/state")).content)
+    assert (state.asked_in_vain, waiting.done()) == (0, False)
+    table.put_pool(replace(SHORT, desired_replicas=1))
+    table.put_replicas(SHORT.key, [])
+    table.commit()
+    admin.bench.ask()
+    assert (await asyncio.wait_for(waiting, 5)).text == "1\n"
+    assert RouterState.model_validate_json((await client.get("/state")).content).asked_in_vain == 1
+
+
+async def test_tells_at_once_of_what_was_missed_and_nothing_new_in_the_end(client: httpx.AsyncClient) -> None:
+    assert (await client.get("/asked-in-vain?after=7&seconds=20")).text == "0\n"
+    assert (await client.get("/asked-in-vain?after=0&seconds=0.01")).text == "0\n"
+
+
+@pytest.mark.parametrize("query", ["", "?after=x&seconds=1", "?after=1", "?seconds=nan", "?after=0&seconds="])
+async def test_a_wait_that_says_not_for_what_is_refused(client: httpx.AsyncClient, query: str) -> None:
+    assert (await client.get(f"/asked-in-vain{query}")).status_code == 400
 
 
 async def test_shows_metrics_in_the_text_format(client: httpx.AsyncClient) -> None:

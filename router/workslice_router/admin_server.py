@@ -1,10 +1,14 @@
-"""The admin port: /metrics, /healthz, /readyz and /state. A small HTTP server of its own, so that probes never wait behind requests."""
+"""The admin port: /metrics, /healthz, /readyz, /state and /asked-in-vain.
+
+A small HTTP server of its own, so that probes never wait behind requests.
+"""
 
 import asyncio
 import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
+from urllib.parse import parse_qs
 
 from workslice_router.metrics import Metrics
 from workslice_router.routing_table import RoutingTable
@@ -12,6 +16,8 @@ from workslice_router.state_document import StateDocument
 
 _LONGEST_HEAD: Final = 8192
 _HEAD_SECONDS: Final = 10.0
+_LONGEST_HOLD: Final = 30.0
+"""Seconds that an answer may be held back at most."""
 _STATUS: Final = {
     200: "OK",
     400: "Bad Request",
@@ -47,6 +53,8 @@ class _Admin:
         self._lifecycle = lifecycle
         self._clock = clock
         self._state = StateDocument(table, name)
+        self._asked_in_vain = asyncio.Event()
+        table.on_asked_in_vain = self._asked_in_vain.set
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection: a request and its answer at a time."""
@@ -70,19 +78,19 @@ class _Admin:
         if len(parts) != 3 or not parts[2].startswith(b"HTTP/1."):
             writer.write(_framed(_Answer(400, b"not HTTP/1\n"), False, True))
             return False
-        method, target = parts[0], parts[1].split(b"?")[0]
+        method, (target, _, query) = parts[0], parts[1].partition(b"?")
         lowered = headers.lower()
         keep = parts[2] == b"HTTP/1.1" and b"connection: close" not in lowered
         if method not in (b"GET", b"HEAD"):
             answer, keep = _Answer(405, b"use GET\n"), False  # an unread body would be taken for the next request
         else:
-            answer = await self._answer(target)
+            answer = await self._answer(target, query)
         keep = keep and b"content-length:" not in lowered and b"transfer-encoding:" not in lowered
         writer.write(_framed(answer, keep, method != b"HEAD"))
         await writer.drain()
         return keep
 
-    async def _answer(self, target: bytes) -> _Answer:
+    async def _answer(self, target: bytes, query: bytes) -> _Answer:
         match target:
             case b"/healthz":
                 return _Answer(200, b"ok\n")
@@ -99,8 +107,24 @@ class _Admin:
                     pieces.append(piece)
                     await asyncio.sleep(0)
                 return _Answer(200, "".join(pieces).encode(), _METRICS_TYPE)
+            case b"/asked-in-vain":
+                try:
+                    given = parse_qs(query.decode())
+                    after, seconds = int(given["after"][0]), float(given["seconds"][0])
+                except (KeyError, ValueError):
+                    return _Answer(400, b"give after=N and seconds=S\n")
+                return await self._changed_count(after, max(0.0, min(seconds, _LONGEST_HOLD)))
             case _:
-                return _Answer(404, b"there are /metrics, /healthz, /readyz and /state\n")
+                return _Answer(404, b"there are /metrics, /healthz, /readyz, /state and /asked-in-vain\n")
+
+    async def _changed_count(self, known: int, seconds: float) -> _Answer:
+        """Hold the answer back until the count is another one than `known`, at most so many seconds."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while self._table.asked_in_vain == known:
+                    self._asked_in_vain.clear()
+                    await self._asked_in_vain.wait()
+        return _Answer(200, b"%d\n" % self._table.asked_in_vain)
 
     def _readiness(self) -> _Answer:
         if self._lifecycle.shutting_down:

@@ -185,8 +185,7 @@ class Admission:
         chance = ties.chance if ties is not None and ties.session else self._random()
         order = pools_in_order(plan.routes, plan.chosen, plan.prompt_tokens, plan.total, plan.room, class_only, chance)
         if order and not any(ready(replica) for replica in order[0].replicas):
-            order[0].asked += 1  # whoever serves it: a pool that sleeps must hear of it
-            self.table.changed.add(order[0])
+            self.table.count_asked_in_vain(order[0])  # a pool that sleeps must hear of it
         favourite = self._affinity.favourite(ties, order[0], now) if ties is not None and order else None
         if level is not None and order and order[0].spec.class_name == plan.chosen.name:
             pools = pools_to_share(plan.routes, plan.chosen, order, plan.room, class_only, excluded, now)

@@ -222,6 +222,10 @@ class RoutingTable:
         """Pools whose numbers changed since the state document last looked."""
         self.on_change: Callable[[Collection[Pool]], None] | None = None
         """Told after a commit which pools it touched, the removed ones included."""
+        self.asked_in_vain = 0
+        """Requests that found no ready replica in the pool that they belong to; whoever may wake a pool that sleeps waits for them."""
+        self.on_asked_in_vain: Callable[[], None] | None = None
+        """Told of each."""
         self.has_levels = False
         """A pool has a service level: only then the beginnings of prompts matter."""
         self._by_name: dict[str, dict[str, Pool]] = {}
@@ -305,6 +309,14 @@ class RoutingTable:
             self.changed |= touched
             if self.on_change is not None:
                 self.on_change(touched)
+
+    def count_asked_in_vain(self, pool: Pool) -> None:
+        """A request belongs to a pool that has no ready replica, whoever serves it."""
+        pool.asked += 1
+        self.changed.add(pool)
+        self.asked_in_vain += 1
+        if self.on_asked_in_vain is not None:
+            self.on_asked_in_vain()
 
     def forget_idle(self, pool: Pool, replica: Replica) -> None:
         """Drop a replica that discovery no longer lists once its last request has ended."""

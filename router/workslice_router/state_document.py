@@ -37,7 +37,16 @@ class StateDocument:
 
     def render(self) -> bytes:
         """The whole document as of the last refresh."""
-        return orjson.dumps({"version": 1, "router": self._router, "synced": self._table.synced, "pools": self._pieces})
+        table = self._table
+        return orjson.dumps(
+            {
+                "version": 1,
+                "router": self._router,
+                "synced": table.synced,
+                "askedInVain": table.asked_in_vain,
+                "pools": self._pieces,
+            }
+        )
 
 
 def _pool(pool: Pool, now: float) -> dict[str, object]:
