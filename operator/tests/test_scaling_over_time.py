@@ -102,6 +102,7 @@ def test_after_a_restart_the_size_is_soon_the_same_again(depths: list[int], at: 
 )
 @example(work=2.0, slowing=1.0, target=3, headroom=3, start=1, cold_start=1)
 @example(work=1.0, slowing=1.0, target=5, headroom=3, start=1, cold_start=1)
+@example(work=2.00001, slowing=0.0, target=8, headroom=0, start=1, cold_start=1)
 @settings(deadline=None, max_examples=60)
 def test_under_a_constant_load_nothing_scales_after_ten_minutes(
     work: float, slowing: float, target: int, headroom: int, start: int, cold_start: int

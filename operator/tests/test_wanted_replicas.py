@@ -1,9 +1,10 @@
 from itertools import pairwise
 
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from workslice_operator.wanted_replicas import demanded_replicas
+from workslice_api.pool import Scaling
+from workslice_operator.wanted_replicas import demanded_replicas, wanted_replicas
 
 TARGETS = st.integers(1, 100)
 
@@ -31,6 +32,23 @@ def test_a_smaller_size_must_bear_that_it_answers_more_slowly() -> None:
     assert demanded_replicas(5_000, 0, 2, 8) == 1
 
 
+def test_a_little_more_or_less_than_a_size_bears_does_not_change_it() -> None:
+    scaling = Scaling(mode="QueueDepth", max_replicas=9, target_per_replica=8)
+    assert wanted_replicas(scaling, depth_milli=16_067, queued=0, ready=2, present=2) == 2
+    assert wanted_replicas(scaling, depth_milli=16_200, queued=0, ready=2, present=2) == 3
+    assert wanted_replicas(scaling, depth_milli=11_900, queued=0, ready=3, present=3) == 3
+    assert wanted_replicas(scaling, depth_milli=11_800, queued=0, ready=3, present=3) == 2
+
+
+@given(
+    depths=st.lists(st.integers(0, 10**6), min_size=2, max_size=2), ready=st.integers(0, 9), present=st.integers(0, 9)
+)
+def test_at_no_size_does_more_demand_want_fewer(depths: list[int], ready: int, present: int) -> None:
+    scaling = Scaling(mode="QueueDepth", max_replicas=9, target_per_replica=8)
+    low, high = (wanted_replicas(scaling, depth, 0, ready, present) for depth in sorted(depths))
+    assert low <= high
+
+
 @given(depths=st.lists(st.integers(0, 10**6), min_size=2, max_size=2), ready=st.integers(0, 50), target=TARGETS)
 def test_more_demand_never_asks_for_fewer(depths: list[int], ready: int, target: int) -> None:
     low, high = sorted(depths)
@@ -38,6 +56,7 @@ def test_more_demand_never_asks_for_fewer(depths: list[int], ready: int, target:
 
 
 @given(work=st.floats(0.01, 60), target=TARGETS, slowing=st.floats(0, 1), start=st.integers(1, 80))
+@example(work=1.00001, target=13, slowing=1.0, start=1)
 def test_whatever_the_load_one_size_is_reached_and_kept(work: float, target: int, slowing: float, start: int) -> None:
     """A replica that alone would have `b` requests at a time has b / (1 - slowing part) of them; at the target answers take up to twice as
     long as alone. Sizes grow at once and shrink later, as far as was asked for.
@@ -50,10 +69,12 @@ def test_whatever_the_load_one_size_is_reached_and_kept(work: float, target: int
         return None if slow >= 0.98 else round(1000 * replicas * alone / (1 - slow))
 
     assume(depth(80) is not None)
+    scaling = Scaling(mode="QueueDepth", max_replicas=1000, target_per_replica=target)
     sizes = [start]
     for _ in range(120):
         now = depth(sizes[-1])
-        sizes.append(max(1, 2 * sizes[-1] if now is None else demanded_replicas(now, 0, sizes[-1], target)))
+        size = sizes[-1]
+        sizes.append(max(1, 2 * size if now is None else wanted_replicas(scaling, now, 0, size, size)))
     settled = sizes[-20:]
     assert len(set(settled)) == 1, settled
     assert all(b <= a or b <= 2 * a for a, b in pairwise(sizes))

@@ -19,14 +19,17 @@ _A_LITTLE_MILLI: Final = 125
 
 def wanted_replicas(scaling: Scaling, depth_milli: int, queued: int, ready: int, present: int) -> int:
     """Replicas for a depth in thousandths, of which so many requests wait and `ready` replicas run the others; with headroom, without
-    bounds. It is fewer than at `present` only where a little more would not ask for those again.
+    bounds. It is more than at `present` only where a little less would ask for those too, and fewer only where a little more would
+    not ask for those again.
     """
-    wanted = demanded_replicas(depth_milli, queued, ready, scaling.target_per_replica) + scaling.headroom
-    if wanted >= present or depth_milli <= queued * MILLI:
-        return wanted
-    more = depth_milli + _A_LITTLE_MILLI
-    with_more = demanded_replicas(more, queued, ready, scaling.target_per_replica) + scaling.headroom
-    return min(max(wanted, with_more), present)
+
+    def wanted(depth: int) -> int:
+        return demanded_replicas(depth, queued, ready, scaling.target_per_replica) + scaling.headroom
+
+    if depth_milli <= queued * MILLI:  # nothing runs, and what waits is counted
+        return wanted(depth_milli)
+    least, most = wanted(depth_milli - _A_LITTLE_MILLI), wanted(depth_milli + _A_LITTLE_MILLI)
+    return min(max(least, present), most)
 
 
 def demanded_replicas(depth_milli: int, queued: int, ready: int, target: int) -> int:
