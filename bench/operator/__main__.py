@@ -40,6 +40,7 @@ from waits import deployments_of, rolling, unconverged, unready, until
 from written import now, written_since
 
 from workslice_cluster.instance import Instance, from_environment
+from workslice_operator.rolling_pools import MOST_AT_ONCE
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE.parent / "results"
@@ -49,8 +50,6 @@ REST_SECONDS = float(os.environ.get("REST_SECONDS", "60"))
 CHURN_SECONDS = float(os.environ.get("CHURN_SECONDS", "60"))
 CHANGES_PER_MINUTE = 2000
 PATIENCE = 600.0
-AT_ONCE = 50
-"""Of 200 pools: the most that may be rolled at the same time."""
 _LOOK_SECONDS = 0.25
 _POD_NETWORK = "10.206.0.0/16"
 """Addresses of the fake pods: this machine refuses connections to them at once."""
@@ -247,7 +246,6 @@ def targets(found: dict[str, Any]) -> list[tuple[str, str, bool]]:
     """What is wanted, what is measured, and whether that is enough."""
     writes = sum(found["rest_writes"].values())
     most = max(found["memory_mb"][1], found["memory_after_start_mb"][1])
-    bound = max(1, round(AT_ONCE * FLEET.rolled / 200))
     return [
         (
             "children applied, status current < 60 s after the pools exist",
@@ -264,9 +262,9 @@ def targets(found: dict[str, Any]) -> list[tuple[str, str, bool]]:
         ("memory <= 200 MB, at most", f"{most:.0f} MB", most <= 200),
         ("start with everything there < 15 s", f"{found['start_seconds']:.1f} s", found["start_seconds"] < 15),
         (
-            f"a profile change rolls its {found['of_pools']} pools, at most {bound} at once",
+            f"a profile change rolls its {found['of_pools']} pools, at most {MOST_AT_ONCE} at once",
             f"{found['rolled_pools']} in {found['roll_seconds']:.0f} s, {found['rolling_at_once']} at once",
-            found["rolled_pools"] == found["of_pools"] and found["rolling_at_once"] <= bound,
+            found["rolled_pools"] == found["of_pools"] and found["rolling_at_once"] <= MOST_AT_ONCE,
         ),
     ]
 

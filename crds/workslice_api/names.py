@@ -148,6 +148,7 @@ class Reason(StrEnum):
     MODEL_OWNED_ELSEWHERE = "ModelOwnedElsewhere"
     # Outdated
     RENDERING_WAITS = "RenderingWaits"
+    ROLLOUT_WAITS = "RolloutWaits"
     # Paused
     PAUSED = "Paused"
     RESUMED = "Resumed"

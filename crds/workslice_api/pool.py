@@ -357,7 +357,7 @@ class WorkspacePoolStatus(KubeModel):
         ),
     ] = []
     """Ready is derived from ProfileReady, SlicesGranted and EnginesReady; beside them Scaling, Draining, Degraded and Conflict, and
-    Paused while the annotation workslice.dev/paused holds all writes, Outdated while a newer rendering of the engine pods waits."""
+    Paused while the annotation workslice.dev/paused holds all writes, Outdated while other engine pods wait for their turn."""
 
 
 POOL_RULES: Final[list[dict[str, Any]]] = [

@@ -52,3 +52,18 @@ async def test_it_can_be_asked_for_now() -> None:
     resync.soon()
     await eventually(lambda: len(added) == 2)
     running.cancel()
+
+
+async def test_later_ones_leave_the_pools_alone_that_have_not_come_or_gone_unseen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(resync_module, "RESYNC_SECONDS", 0.01)
+    kube, added, known = FakeKube(raw_pool(), raw_profile()), list[Key](), [pool_key("shop", "chat")]
+    running = asyncio.create_task(resync_of(kube, added.append, lambda: known).run(lambda: None))
+    await eventually(lambda: len(added) >= 4)
+    assert added.count(pool_key("shop", "chat")) == 1
+    assert added.count(profile_key("small")) > 1
+    kube.put(raw_pool("unseen"))
+    known.append(pool_key("shop", "gone"))
+    await eventually(lambda: {pool_key("shop", "unseen"), pool_key("shop", "gone")} <= set(added))
+    running.cancel()

@@ -101,6 +101,11 @@ def queue_signal(answers: Iterable[Answer], pool: str) -> QueueSignal | None:
     return QueueSignal(queued=queued, running=running, routers=routers, asked=asked) if routers else None
 
 
+def follows_the_clock(scaling: Scaling) -> bool:
+    """Whether time alone, at the same demand, may lead to another decision."""
+    return bool(scaling.schedule or scaling.scale_to_zero_after)
+
+
 def could_change(scaling: Scaling, status: WorkspacePoolStatus, signal: QueueSignal | None, now: datetime) -> bool:
     """Whether a new signal may lead to another decision than the last one; a cheap look that spares full reconciles."""
     if scaling.mode != "QueueDepth":

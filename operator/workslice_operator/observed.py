@@ -219,6 +219,8 @@ class Observed:
     """Tokens that the KV cache of an engine of the present settings holds, when it was asked and said so."""
     missing_volumes: tuple[str, ...] = ()
     """PersistentVolumeClaims that the profile's model.source names and that do not exist in the pool's namespace."""
+    may_roll: bool = True
+    """A rollout may begin or is under way; False while too many other pools are being rolled out."""
     disagreement: float = 0.0
     """Seconds for which the scheduler has refused the pool's pods for want of slices that the inventory called free at every look."""
 

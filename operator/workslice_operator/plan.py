@@ -52,6 +52,8 @@ class Plan:
     """Already reduced to changes against the pool's present status."""
     requeue_after: float
     """Seconds until the pool must be looked at again even if nothing happens."""
+    template_hash: str = ""
+    """Of the pod template to apply; empty when none is."""
 
 
 def plan(observed: Observed, installation: Installation, now: datetime) -> Plan:
@@ -84,6 +86,7 @@ def plan(observed: Observed, installation: Installation, now: datetime) -> Plan:
             *drain_report.events(observed, decision, drain),
         ),
         requeue_after=min(waits),
+        template_hash=choice.record.hash if choice and manifests else "",
     )
 
 

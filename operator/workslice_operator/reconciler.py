@@ -5,9 +5,8 @@ therefore made again from what the API says now, before anything is done.
 """
 
 import asyncio
-import hashlib
-import json
 import logging
+import zlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -17,9 +16,9 @@ from pydantic import ValidationError
 
 from workslice_api.names import DELETION_COST_ANNOTATION, POOL_KIND
 from workslice_api.pool import WorkspacePool, WorkspacePoolStatus
-from workslice_operator.already_applied import already_applied
+from workslice_operator.applied_children import content, digest, is_applied
 from workslice_operator.cache_measurement import engine_to_measure
-from workslice_operator.demand import NUMBERS_SECONDS, could_change
+from workslice_operator.demand import NUMBERS_SECONDS, could_change, follows_the_clock
 from workslice_operator.drain import DeletionCost, engines_to_ask
 from workslice_operator.engine_logs import EngineLogs
 from workslice_operator.engine_measurer import EngineMeasurer
@@ -45,9 +44,10 @@ from workslice_operator.metrics import Metrics
 from workslice_operator.model_claims import ModelClaims
 from workslice_operator.observed import EngineLoad, Observed, QueueSignal, RouterReport
 from workslice_operator.pause import says_paused
-from workslice_operator.plan import Plan, plan, plan_after_failed_apply
+from workslice_operator.plan import RESYNC_SECONDS, Plan, plan, plan_after_failed_apply
 from workslice_operator.pod_warnings import PodWarnings
 from workslice_operator.readable import validation_sentence
+from workslice_operator.rolling_pools import RollingPools
 from workslice_operator.shared_read import SharedRead
 from workslice_operator.slice_choice import with_chosen_slice
 from workslice_operator.slice_conditions import free_although_refused
@@ -74,6 +74,8 @@ class _Remembered:
     """Kind → digests of the manifest applied last and of what was in its child after it."""
     disagrees_since: float | None
     """Since when the scheduler refuses pods for slices that the inventory calls free; None: it does not."""
+    settled_at: QueueSignal | None = None
+    """Demand at which there was nothing to remember or decide: while it is the same, there still is not."""
 
 
 class PoolReconciler:
@@ -116,6 +118,7 @@ class PoolReconciler:
         self._monotonic = monotonic
         self._remembered: dict[Key, _Remembered] = {}
         self._unreadable: set[Key] = set()
+        self._rolling = RollingPools(wake)
         self._measurer = EngineMeasurer(engine, wake, monotonic)
 
     async def reconcile(self, key: Key) -> float | None:
@@ -157,6 +160,9 @@ class PoolReconciler:
         now = self._monotonic()
         for key, known in self._remembered.items():
             signal = self._signal(known.pool.key)
+            if signal is not None and signal == known.settled_at:
+                continue
+            before = known.status
             if signal is not None and known.pool.spec.scaling.mode == "QueueDepth":
                 memory = remember(known.status.scaling, signal)
                 memory = remember_idle(known.pool.spec.scaling, memory, signal, self._clock())
@@ -173,6 +179,12 @@ class PoolReconciler:
                 or could_change(known.pool.spec.scaling, known.status, signal, self._clock())
             ):
                 self._wake(key)
+            elif (
+                known.status is before
+                and depth == before.queue_depth
+                and not follows_the_clock(known.pool.spec.scaling)
+            ):
+                known.settled_at = signal
 
     def any_asleep(self) -> bool:
         """Whether a request may have to wake a pool."""
@@ -217,10 +229,12 @@ class PoolReconciler:
         disagrees_since = self._disagrees_since(with_slice, known)
         if disagrees_since is not None:
             observed = replace(observed, disagreement=self._monotonic() - disagrees_since)
+        observed = replace(observed, may_roll=self._rolling.may_roll(key, observed))
         planned = plan(observed, self._installation, now)
         applied = known.applied if known else {}
         if reads is not self._live and self._does_more_than_tell(planned, observed, children, applied):
             return await self._reconcile_from(self._live, key)
+        self._rolling.follow(key, planned, observed)
         refusals = await self._mark_pods(key, planned.mark)
         refusals += await self._apply_all(key, planned.apply, children, applied)
         if refusals:
@@ -245,7 +259,9 @@ class PoolReconciler:
         self._show(key, planned.status, sum(pod.ready for pod in observed.pods if pod.live))
         # No event tells when a quota grows or somebody else's object goes away.
         waits = (planned.requeue_after, held_back, UNWATCHED_SECONDS if refusals or observed.taken_names else 0.0)
-        return min(wait for wait in waits if wait > 0)
+        again = min(wait for wait in waits if wait > 0)
+        # Pools that were made at the same time need not all be looked at again at the same time.
+        return again * (1 - zlib.crc32(str(key).encode()) % 100 / 400) if again == RESYNC_SECONDS else again
 
     @staticmethod
     def _does_more_than_tell(
@@ -253,7 +269,7 @@ class PoolReconciler:
     ) -> bool:
         """Whether a plan changes anything but status, or names in it a replica that must go."""
         drains = planned.status.drain_marks != observed.pool.status.drain_marks
-        return drains or bool(planned.mark) or any(not _is_applied(one, children, applied) for one in planned.apply)
+        return drains or bool(planned.mark) or any(not is_applied(one, children, applied) for one in planned.apply)
 
     def _disagrees_since(self, observed: Observed, known: _Remembered | None) -> float | None:
         if not free_although_refused(observed):
@@ -308,10 +324,10 @@ class PoolReconciler:
     ) -> None:
         """Apply one child, unless exactly this was applied before and nobody touched the child since."""
         kind = manifest["kind"]
-        if _is_applied(manifest, children, applied):
+        if is_applied(manifest, children, applied):
             return
         self._metrics.count("applies_total", kind)
-        applied[kind] = (_digest(manifest), _content(await self._kube.apply(CHILD_RESOURCES[kind], manifest)))
+        applied[kind] = (digest(manifest), content(await self._kube.apply(CHILD_RESOURCES[kind], manifest)))
 
     async def _write_status(self, pool: WorkspacePool, status: WorkspacePoolStatus) -> None:
         manifest = {
@@ -339,6 +355,7 @@ class PoolReconciler:
         known = self._remembered.pop(key, None)
         self._unreadable.discard(key)
         self._measurer.forget(key)
+        self._rolling.forget(key)
         self._metrics.forget_pool(key.namespace, key.name)
         if known is not None:
             self._wake(profile_key(known.pool.spec.profile_ref.name))
@@ -350,30 +367,3 @@ class PoolReconciler:
         self._metrics.show_faults("pool_fault", faults(status.conditions), *labels)
         self._metrics.set("pool_desired_replicas", status.desired_replicas, *labels)
         self._metrics.set("pool_ready_replicas", ready, *labels)  # the status of a paused pool is old
-
-
-def _is_applied(
-    manifest: Mapping[str, Any], children: Mapping[str, Object], applied: dict[str, tuple[str, str]]
-) -> bool:
-    """Whether exactly this was applied before and nobody has touched the child since: by what this process remembers, else by the child."""
-    kind = manifest["kind"]
-    live = children.get(kind)
-    if live is None:
-        return False
-    both = _digest(manifest), _content(live)
-    if kind not in applied and already_applied(manifest, live):
-        applied[kind] = both
-    return applied.get(kind) == both
-
-
-def _digest(value: Any) -> str:
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
-
-
-def _content(child: Object) -> str:
-    """Digest that changes when anybody edits a child, but not when its status moves."""
-    metadata = child["metadata"]
-    version = (
-        metadata.get("generation") or metadata["resourceVersion"]
-    )  # Services have no generation, nor a busy status
-    return _digest([metadata.get("uid"), version, metadata.get("labels"), metadata.get("ownerReferences")])

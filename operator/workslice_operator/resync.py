@@ -1,9 +1,10 @@
-"""Queues every pool and profile from time to time: whatever an event failed to say is found out here."""
+"""Lists pools and profiles from time to time: whatever an event failed to say is found out here."""
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
 
+from workslice_api.names import PROFILE_KIND
 from workslice_operator.keys import Key, pool_key, profile_key
 from workslice_operator.kube_api import KubeError, Object
 from workslice_operator.plan import RESYNC_SECONDS
@@ -45,16 +46,19 @@ class Resync:
 
     async def run(self, done: Callable[[], None]) -> None:
         """Resync for ever; `done` is called after each success."""
+        everything = True
         while True:
+            everything = everything or self._now.is_set()
             self._now.clear()
             wait = RETRY_SECONDS
             try:
-                keys = await self._keys()
+                keys = await self._keys(everything)
             except KubeError as error:
                 log.warning("resync failed: %s", error)
             else:
                 for key in keys:
                     self._add(key)
+                everything = False
                 self._succeeded_at = asyncio.get_running_loop().time()
                 done()
                 wait = RESYNC_SECONDS
@@ -64,11 +68,11 @@ class Resync:
             except TimeoutError:
                 pass
 
-    async def _keys(self) -> set[Key]:
+    async def _keys(self, everything: bool) -> set[Key]:
+        """Every profile, and every pool or those that came or went unseen: pools that are known are looked at as often by themselves."""
         pools = [one["metadata"] for one in await self._pools()]
         profiles = [one["metadata"] for one in await self._profiles()]
-        return (
-            {pool_key(one["namespace"], one["name"]) for one in pools}
-            | {profile_key(one["name"]) for one in profiles}
-            | set(self._known())
-        )
+        there = {pool_key(one["namespace"], one["name"]) for one in pools}
+        there |= {profile_key(one["name"]) for one in profiles}
+        known = set(self._known())
+        return there | known if everything else there ^ known | {one for one in there if one.kind == PROFILE_KIND}

@@ -42,6 +42,8 @@ class RouterSignals:
         self._read_at = float("-inf")
         self._asked_at = datetime.min.replace(tzinfo=UTC)
         self._complaint = ""
+        self._said: dict[str, tuple[bytes, RouterState]] = {}
+        """What each router said last: at rest it says the same, and with many pools that is long."""
 
     def signal(self, pool: str) -> QueueSignal | None:
         """Demand of a pool (namespace/name), or None while unknown."""
@@ -67,6 +69,7 @@ class RouterSignals:
             return
         asked_at = datetime.now(UTC)
         self._answers = tuple(await asyncio.gather(*map(self._ask, router_endpoints(slices))))
+        self._said = {one.endpoint.url: self._said[one.endpoint.url] for one in self._answers if one.state is not None}
         self._asked_at, self._read_at = asked_at, asyncio.get_running_loop().time()
         silent = [answer.endpoint.url for answer in self._answers if answer.state is None and not answer.absent]
         synced = sum(answer.state is not None and answer.state.synced for answer in self._answers)
@@ -117,7 +120,11 @@ class RouterSignals:
             async with asyncio.timeout(ANSWER_TIMEOUT):
                 response = await self._http.get(endpoint.url)
             response.raise_for_status()
-            return Answer(endpoint, RouterState.model_validate_json(response.content))
+            said = response.content
+            before = self._said.get(endpoint.url)
+            state = before[1] if before and before[0] == said else RouterState.model_validate_json(said)
+            self._said[endpoint.url] = said, state
+            return Answer(endpoint, state)
         except httpx.ConnectError as error:
             return Answer(endpoint, None, refused=_is_refusal(error))
         except (httpx.HTTPError, TimeoutError, ValidationError) as error:

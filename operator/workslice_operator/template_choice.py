@@ -41,6 +41,8 @@ class TemplateChoice:
     """The one that was taken back."""
     waiting: bool = False
     """This version of the operator would render the pods otherwise."""
+    without_turn: bool = False
+    """Another template is due once fewer pools are being rolled out."""
 
     @property
     def annotations(self) -> dict[str, str]:
@@ -54,6 +56,16 @@ class TemplateChoice:
 
 def choose_template(observed: Observed, profile: WorkspaceProfile, engines: Finding) -> TemplateChoice:
     """Decide; `engines` is the finding EnginesReady."""
+    choice, deployment = _choose(observed, profile, engines), observed.deployment
+    if observed.may_roll or deployment is None or choice.record.hash == deployment.template_hash:
+        return choice
+    ready = read_record(deployment.ready_template)
+    if ready is None or ready.hash != deployment.template_hash or not deployment.replicas:
+        return choice  # nothing that serves is replaced
+    return TemplateChoice(ready, ready, read_record(deployment.failed_template), without_turn=True)
+
+
+def _choose(observed: Observed, profile: WorkspaceProfile, engines: Finding) -> TemplateChoice:
     pool, deployment = observed.pool, observed.deployment
     fresh = rendered_record(pool, profile)
     if deployment is None:
@@ -94,7 +106,13 @@ def taken_back(choice: TemplateChoice, pool: WorkspacePool) -> Finding | None:
 
 
 def outdated(choice: TemplateChoice, pool: WorkspacePool) -> Finding | None:
-    """Outdated, when a newer rendering waits."""
+    """Outdated, when a newer rendering or a change waits."""
+    if choice.without_turn:
+        message = (
+            "what was changed needs other engine pods, and the replicas of many other pools are being replaced now: those of this pool "
+            "follow when some of those are done, without further ado"
+        )
+        return Finding(True, Reason.ROLLOUT_WAITS, message)
     if not choice.waiting:
         return None
     message = (

@@ -1,0 +1,73 @@
+"""Which pools are being rolled out and which wait for their turn. No I/O.
+
+A change of one profile must not take a replica out of every pool of it at once.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from workslice_api.conditions import find_condition
+from workslice_api.names import ConditionType, Reason
+from workslice_operator.keys import Key
+from workslice_operator.observed import Observed
+from workslice_operator.plan import Plan
+
+MOST_AT_ONCE: Final = 50
+"""Pools whose replicas are replaced at the same time, in the whole cluster: each has one replica out of service meanwhile."""
+
+
+class RollingPools:
+    """Turns of one process; all of it can be lost, since a rollout under way shows at its Deployment."""
+
+    def __init__(self, wake: Callable[[Key], None], most: int = MOST_AT_ONCE) -> None:
+        """`wake` queues the key of a pool whose turn it is."""
+        self._wake = wake
+        self._most = most
+        self._rolling: set[Key] = set()
+        self._waiting: dict[Key, None] = {}
+        """In the order in which they came."""
+
+    def may_roll(self, key: Key, observed: Observed) -> bool:
+        """Whether a rollout of the pool may begin or is under way; `observed` tells whether an earlier one has ended."""
+        if is_rolling(observed, begun=key in self._rolling):
+            self._rolling.add(key)
+        else:
+            self._end(key)
+        return key in self._rolling or len(self._rolling) < self._most
+
+    def follow(self, key: Key, planned: Plan, observed: Observed) -> None:
+        """The plan that is carried out now: it takes a turn, waits for one, or needs none. Call it before anything is awaited."""
+        waits = find_condition(planned.status.conditions, ConditionType.OUTDATED)
+        deployment = observed.deployment
+        if waits is not None and waits.reason == Reason.ROLLOUT_WAITS:
+            self._waiting.setdefault(key)
+        elif deployment and deployment.replicas and planned.template_hash not in ("", deployment.template_hash):
+            self._waiting.pop(key, None)
+            self._rolling.add(key)
+
+    def forget(self, key: Key) -> None:
+        """The pool is gone."""
+        self._waiting.pop(key, None)
+        self._end(key)
+
+    def _end(self, key: Key) -> None:
+        if key in self._rolling:
+            self._rolling.remove(key)
+            for _ in range(min(len(self._waiting), self._most - len(self._rolling))):
+                first = next(iter(self._waiting))
+                del self._waiting[first]
+                self._wake(first)  # it waits again if another was quicker
+
+
+def is_rolling(observed: Observed, begun: bool) -> bool:
+    """Whether replicas of a pool are being replaced; one that makes no progress any more holds up nobody.
+
+    `begun`: this process has begun it, so that what does not show yet, or no longer, counts too: the last replica may still be starting.
+    """
+    deployment = observed.deployment
+    if deployment is None or deployment.stalled:
+        return False
+    if deployment.outdated_replicas:
+        return True
+    ready = sum(pod.ready for pod in observed.pods if pod.live)
+    return begun and (not deployment.settled or ready < deployment.replicas)
