@@ -39,7 +39,9 @@ from plot import line_chart
 from waits import deployments_of, rolling, unconverged, unready, until
 from written import now, written_since
 
+from workslice_cluster import components, daemons
 from workslice_cluster.instance import Instance, from_environment
+from workslice_cluster.prepare import prepare
 from workslice_operator.rolling_pools import MOST_AT_ONCE
 
 HERE = Path(__file__).resolve().parent
@@ -50,6 +52,7 @@ REST_SECONDS = float(os.environ.get("REST_SECONDS", "60"))
 CHURN_SECONDS = float(os.environ.get("CHURN_SECONDS", "60"))
 CHANGES_PER_MINUTE = 2000
 PATIENCE = 600.0
+CONTROLLERS = "kube-controller-manager"
 _LOOK_SECONDS = 0.25
 _POD_NETWORK = "10.206.0.0/16"
 """Addresses of the fake pods: this machine refuses connections to them at once."""
@@ -298,6 +301,14 @@ def say(text: str) -> None:
     print(f"== {time.strftime('%H:%M:%S')} {text}", flush=True)
 
 
+def give_way(component: str) -> None:
+    """Kubernetes' controllers have the cores that the operator leaves: how fast they make pods is not what is measured."""
+    instance = from_environment()
+    process = daemons.process_of(components.find(instance, prepare(instance.cache).binaries, component))
+    if process is not None:
+        os.setpriority(os.PRIO_PROCESS, process.pid, 10)
+
+
 def cluster(*words: str) -> None:
     subprocess.run([sys.executable, "-m", "workslice_cluster", *words], check=True)
 
@@ -306,6 +317,7 @@ def main() -> None:
     os.environ.setdefault("WORKSLICE_CLUSTER_INSTANCE", "6")  # beside a cluster of tests or the demo
     cluster("down")
     cluster("up", "--control-plane-only")
+    give_way(CONTROLLERS)
     # Connections to pods are refused here instead of leaving the machine.
     subprocess.run(["ip", "route", "replace", "local", _POD_NETWORK, "dev", "lo"], check=True)
     try:

@@ -129,6 +129,7 @@ def _path(pod: dict[str, Any]) -> str:
 
 
 async def _main() -> None:
+    os.nice(10)  # in a cluster they are other machines
     async with connected() as api:
         await FakeKubelets(api).run()
 

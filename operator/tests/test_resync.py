@@ -9,12 +9,17 @@ from pool_objects import raw_pool, raw_profile
 
 from workslice_operator import resync as resync_module
 from workslice_operator.keys import Key, pool_key, profile_key
-from workslice_operator.kube_api import POOLS, PROFILES, Unavailable
+from workslice_operator.kube_api import POOLS, PROFILES, Resource, Unavailable
+from workslice_operator.object_store import Name
 from workslice_operator.resync import Resync
 
 
 def resync_of(kube: FakeKube, add: Callable[[Key], None], known: Callable[[], Iterable[Key]]) -> Resync:
-    return Resync(partial(kube.list, POOLS), partial(kube.list, PROFILES), add, known)
+    async def names(resource: Resource) -> list[Name]:
+        raws = await kube.list(resource)
+        return [(one["metadata"].get("namespace", ""), one["metadata"]["name"]) for one in raws]
+
+    return Resync(partial(names, POOLS), partial(names, PROFILES), add, known)
 
 
 async def test_everything_there_and_everything_remembered_is_queued() -> None:

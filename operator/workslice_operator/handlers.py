@@ -91,7 +91,7 @@ def kopf_settings() -> kopf.OperatorSettings:
     settings.posting.enabled = False
     settings.process.ultimate_exiting_timeout = 20
     settings.watching.reconnect_backoff = 1.0
-    settings.watching.chunk_size = 500
+    settings.watching.chunk_size = 100
     settings.networking.request_timeout = 30
     settings.networking.connect_timeout = 5
     settings.networking.error_backoffs = _BACKOFFS

@@ -37,6 +37,8 @@ LONGEST_WAIT = 10.0
 WATCH_TIMEOUT = aiohttp.ClientTimeout(total=None, connect=5, sock_read=75)
 """The API sends a bookmark every minute where nothing happens."""
 LIST_CHUNK = 500
+PAGE = 100
+"""Objects of a list that are taken in one after the other: raw they take many times the memory of what is kept of them."""
 
 _APPLY = "application/apply-patch+yaml"
 _MERGE = "application/merge-patch+json"
@@ -133,7 +135,7 @@ class KubeClient:
 
     async def page(self, resource: Resource, labels: str, token: str) -> Object:
         """See kube_api.KubeWatch."""
-        query = {"limit": str(LIST_CHUNK), "labelSelector": labels, "continue": token}
+        query = {"limit": str(PAGE), "labelSelector": labels, "continue": token}
         return await self._request("GET", resource.path(), {name: value for name, value in query.items() if value})
 
     @contextlib.asynccontextmanager

@@ -1,14 +1,14 @@
 """Pools or profiles, as kopf's watch tells of them and as a resync lists them: kopf does not tell what went while it was not watching."""
 
 from workslice_operator.kept_fields import KEPT
-from workslice_operator.kube_api import Object, Reads, Resource
-from workslice_operator.object_store import ObjectStore
+from workslice_operator.kube_api import KubeWatch, Object, Resource
+from workslice_operator.object_store import Name, ObjectStore
 
 
 class OwnKind:
     """One of the two kinds."""
 
-    def __init__(self, kube: Reads, resource: Resource) -> None:
+    def __init__(self, kube: KubeWatch, resource: Resource) -> None:
         self._kube = kube
         self._resource = resource
         self.store = ObjectStore(KEPT[resource])
@@ -22,15 +22,19 @@ class OwnKind:
         else:
             self.store.remove(raw)
 
-    async def listed(self) -> list[Object]:
-        """All of them, from the API; raises KubeError."""
-        before = self.store.uids()
-        raws = await self._kube.list(self._resource)
-        for raw in raws:
-            self.store.put(raw)
-        present = {(one["metadata"].get("namespace", ""), one["metadata"]["name"]) for one in raws}
+    async def listed(self) -> set[Name]:
+        """Namespaces and names of all of them, from the API; raises KubeError."""
+        before, present, token = self.store.uids(), set[Name](), ""
+        while True:
+            page = await self._kube.page(self._resource, "", token)
+            for raw in page["items"]:
+                self.store.put(raw)
+                present.add((raw["metadata"].get("namespace", ""), raw["metadata"]["name"]))
+            token = page["metadata"].get("continue", "")
+            if not token:
+                break
         for name, uid in before.items():
             if name not in present and self.store.uids().get(name) == uid:  # else it was made while the API answered
                 self.store.drop(name)
         self.fresh = True
-        return raws
+        return present

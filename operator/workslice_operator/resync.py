@@ -6,7 +6,8 @@ from collections.abc import Awaitable, Callable, Iterable
 
 from workslice_api.names import PROFILE_KIND
 from workslice_operator.keys import Key, pool_key, profile_key
-from workslice_operator.kube_api import KubeError, Object
+from workslice_operator.kube_api import KubeError
+from workslice_operator.object_store import Name
 from workslice_operator.plan import RESYNC_SECONDS
 
 RETRY_SECONDS = 10.0
@@ -20,8 +21,8 @@ class Resync:
 
     def __init__(
         self,
-        pools: Callable[[], Awaitable[list[Object]]],
-        profiles: Callable[[], Awaitable[list[Object]]],
+        pools: Callable[[], Awaitable[Iterable[Name]]],
+        profiles: Callable[[], Awaitable[Iterable[Name]]],
         add: Callable[[Key], None],
         known: Callable[[], Iterable[Key]],
     ) -> None:
@@ -70,9 +71,7 @@ class Resync:
 
     async def _keys(self, everything: bool) -> set[Key]:
         """Every profile, and every pool or those that came or went unseen: pools that are known are looked at as often by themselves."""
-        pools = [one["metadata"] for one in await self._pools()]
-        profiles = [one["metadata"] for one in await self._profiles()]
-        there = {pool_key(one["namespace"], one["name"]) for one in pools}
-        there |= {profile_key(one["name"]) for one in profiles}
+        there = {pool_key(*one) for one in await self._pools()}
+        there |= {profile_key(name) for _, name in await self._profiles()}
         known = set(self._known())
         return there | known if everything else there ^ known | {one for one in there if one.kind == PROFILE_KIND}

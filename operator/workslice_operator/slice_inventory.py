@@ -50,6 +50,10 @@ class SliceInventory:
     """Slices of the cluster."""
 
     nodes: tuple[NodeSlices, ...] = ()
+    memories: dict[tuple[str, tuple[str, ...]], Mapping[str, int]] = field(
+        default_factory=dict, compare=False, repr=False
+    )
+    """Answers of `usable_memory`, which every look at a pool asks for and which only the nodes decide."""
 
     def free(self, resource: str, products: Iterable[str] = ()) -> int:
         """Free slices on usable nodes that carry one of the products (any when none is named)."""
@@ -69,6 +73,12 @@ class SliceInventory:
 
     def usable_memory(self, profile: str, products: Iterable[str] = ()) -> Mapping[str, int]:
         """Bytes that an engine sees on such a slice, by GPU product: the least of its nodes; products that do not tell are left out."""
+        asked = profile, tuple(products)
+        if asked not in self.memories:
+            self.memories[asked] = self._usable_memory(*asked)
+        return self.memories[asked]
+
+    def _usable_memory(self, profile: str, products: Iterable[str]) -> Mapping[str, int]:
         found: dict[str, int] = {}
         resource = slice_resource(profile)
         for node in self._matching(products):

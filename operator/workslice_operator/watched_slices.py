@@ -1,7 +1,7 @@
 """The cluster's slices, counted along with every change of a node or a pod instead of anew from all of them. No I/O."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from workslice_operator.kube_api import Object
@@ -15,9 +15,12 @@ class WatchedSlices:
         """`cordons_changed` gets the names of the cordoned nodes when they are others."""
         self._cordons_changed = cordons_changed
         self._nodes: dict[str, NodeSlices] = {}
+        self._memories: dict[tuple[str, tuple[str, ...]], Mapping[str, int]] = {}
         self._used: dict[str, Counter[str]] = {}
         self._holders: dict[str, tuple[str, Counter[str]]] = {}
         """UID of a pod → its node and its slices."""
+        self._outdated: set[str] = set()
+        """Nodes whose pods have changed since they were counted last."""
         self._inventory: SliceInventory | None = None
 
     def pod_changed(self, raw: Object, there: bool) -> None:
@@ -34,6 +37,7 @@ class WatchedSlices:
                 for name, count in slices.items():
                     used[name] += sign * count
                 self._used[node] = +used
+                self._outdated.add(node)
         if now is None:
             del self._holders[uid]
         else:
@@ -45,9 +49,10 @@ class WatchedSlices:
         name, before = raw["metadata"]["name"], self.cordoned
         if there:
             self._nodes[name] = node_slices(raw, Counter())
+            self._outdated.add(name)
         else:
             self._nodes.pop(name, None)
-        self._inventory = None
+        self._memories, self._inventory = {}, None
         if self.cordoned != before:
             self._cordons_changed(self.cordoned)
 
@@ -59,9 +64,9 @@ class WatchedSlices:
     def inventory(self) -> SliceInventory:
         """As of now."""
         if self._inventory is None:
-            nodes = (
-                replace(one, used=dict(sorted(self._used.get(name, Counter()).items())))
-                for name, one in sorted(self._nodes.items())
-            )
-            self._inventory = SliceInventory(tuple(nodes))
+            for name in self._outdated & self._nodes.keys():
+                used = dict(sorted(self._used.get(name, Counter()).items()))
+                self._nodes[name] = replace(self._nodes[name], used=used)
+            self._outdated.clear()
+            self._inventory = SliceInventory(tuple(one for _, one in sorted(self._nodes.items())), self._memories)
         return self._inventory

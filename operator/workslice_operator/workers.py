@@ -23,9 +23,11 @@ class Workers(Generic[Key]):
         queue: WorkQueue[Key],
         handle: Callable[[Key], Awaitable[float | None]],
         failed: Callable[[Key, Exception], None],
-        count: int = 4,
+        count: int = 16,
     ) -> None:
-        """`failed` is told of every error before the key backs off: it logs and counts."""
+        """`failed` is told of every error before the key backs off: it logs and counts. Most of a run is waiting for the API, so `count` of
+        them go on at once.
+        """
         self.queue = queue
         self._handle = handle
         self._failed = failed

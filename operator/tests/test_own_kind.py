@@ -1,0 +1,61 @@
+import asyncio
+
+from workslice_operator.kube_api import POOLS, Object, Resource
+from workslice_operator.own_kind import OwnKind
+
+
+def pool(name: str, version: int, uid: str = "") -> Object:
+    metadata = {"namespace": "shop", "name": name, "uid": uid or name, "resourceVersion": str(version)}
+    return {"metadata": metadata, "spec": {}}
+
+
+class Api:
+    """Lists one object a page; the test may let something happen meanwhile."""
+
+    def __init__(self, *items: Object) -> None:
+        self.items = list(items)
+        self.go_on = asyncio.Event()
+        self.go_on.set()
+
+    async def page(self, resource: Resource, labels: str, token: str) -> Object:
+        items, at = list(self.items), int(token or 0)
+        await self.go_on.wait()
+        further = {"continue": str(at + 1)} if at + 1 < len(items) else {}
+        return {"items": items[at : at + 1], "metadata": further}
+
+
+def kind_of(api: Api) -> OwnKind:
+    return OwnKind(api, POOLS)  # type: ignore[arg-type]  # of the watch only its list is used
+
+
+async def test_it_is_fresh_once_everything_was_listed() -> None:
+    kind = kind_of(Api(pool("a", 1), pool("b", 2)))
+    assert not kind.fresh
+    assert await kind.listed() == {("shop", "a"), ("shop", "b")}
+    assert kind.fresh
+    assert len(kind.store) == 2
+
+
+async def test_what_went_unseen_is_gone_after_the_next_list() -> None:
+    api = Api(pool("a", 1), pool("b", 2))
+    kind = kind_of(api)
+    await kind.listed()
+    api.items.pop()
+    await kind.listed()
+    assert kind.store.get("shop", "b") is None
+
+
+async def test_what_came_while_the_api_answered_stays() -> None:
+    api = Api(pool("a", 1))
+    kind = kind_of(api)
+    kind.told(pool("b", 2), True)
+    api.go_on.clear()
+    listing = asyncio.create_task(kind.listed())
+    await asyncio.sleep(0)
+    kind.told(pool("b", 3), False)
+    kind.told(pool("b", 4, uid="another"), True)
+    kind.told(pool("c", 5), True)
+    api.go_on.set()
+    await listing
+    assert kind.store.get("shop", "b") is not None
+    assert kind.store.get("shop", "c") is not None
