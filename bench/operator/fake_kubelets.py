@@ -17,8 +17,6 @@ from workslice_operator.slice_inventory import requested_slices
 READY_SECONDS = float(os.environ.get("READY_SECONDS", "1.0"))
 """From its place to readiness."""
 _AT_ONCE = 24
-_BEAT_SECONDS = 10.0
-_LEASES = "kube-node-lease"
 
 
 class FakeKubelets:
@@ -35,7 +33,6 @@ class FakeKubelets:
         for node in await self._api.items("/api/v1/nodes"):
             slices = node["status"].get("allocatable", {})
             self._free[node["metadata"]["name"]] = sum(int(n) for name, n in slices.items() if "/mig-" in name)
-        self._start(self._beat(list(self._free)))
         async for kind, pod in self._api.events("/api/v1/pods"):
             self._see(kind, pod)
 
@@ -60,16 +57,6 @@ class FakeKubelets:
         task = asyncio.create_task(work)
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)
-
-    async def _beat(self, nodes: list[str]) -> None:
-        """As kubelets do: a node is ready while its Lease is renewed."""
-        while True:
-            for node in nodes:
-                name, now = {"name": node, "namespace": _LEASES}, datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-                spec = {"holderIdentity": node, "leaseDurationSeconds": 40, "renewTime": now}
-                lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": name, "spec": spec}
-                await self._api.apply(f"/apis/coordination.k8s.io/v1/namespaces/{_LEASES}/leases/{node}", lease)
-                await asyncio.sleep(_BEAT_SECONDS / len(nodes))
 
     async def _bring_up(self, pod: dict[str, Any], node: str) -> None:
         path = _path(pod)

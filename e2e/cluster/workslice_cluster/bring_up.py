@@ -30,7 +30,7 @@ def bring_up(instance: Instance, parts: Parts, wanted: Inventory, control_plane_
     """Bring the cluster to life and return when it takes pods. The caller holds the lock.
 
     `control_plane_only`: etcd, API server and controllers, for tests whose nodes and pods are objects and nothing else. No scheduler:
-    whoever makes such nodes says what runs there. A later call without it adds the rest.
+    whoever makes such nodes says what runs there, and they are as ready as they say. Take it down before bringing up a whole one.
 
     Raises ClusterError with the last words of the daemon that did not start, or when the running cluster has another
     inventory.
@@ -42,7 +42,7 @@ def bring_up(instance: Instance, parts: Parts, wanted: Inventory, control_plane_
     if init is None:
         init = _found(instance, wanted)
     _complete(instance, init)
-    control_plane = control_plane_daemons(instance, parts.binaries)
+    control_plane = control_plane_daemons(instance, parts.binaries, kubelets=not control_plane_only)
     own = control_plane[:3] if control_plane_only else (*control_plane, *node_daemons(node, parts.binaries))
     for component in own:
         daemons.ensure(component, init, parts)

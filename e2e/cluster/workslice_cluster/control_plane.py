@@ -9,8 +9,13 @@ from workslice_cluster.instance import Instance
 from workslice_cluster.node import first
 
 
-def control_plane_daemons(instance: Instance, binaries: Mapping[str, Path]) -> tuple[Component, ...]:
-    """Return the daemons that a cluster has once, in the order in which they start."""
+def control_plane_daemons(
+    instance: Instance, binaries: Mapping[str, Path], kubelets: bool = True
+) -> tuple[Component, ...]:
+    """Return the daemons that a cluster has once, in the order in which they start.
+
+    `kubelets`: nodes have some, so that one that is not heard of is lost.
+    """
     own = first(instance)
     node, pki, configuration = own.address, instance.pki, own.configuration
     controller_manager, scheduler = (
@@ -86,6 +91,7 @@ def control_plane_daemons(instance: Instance, binaries: Mapping[str, Path]) -> t
                 "--kube-api-burst=2000",
                 f"--bind-address={node}",
                 f"--service-cluster-ip-range={instance.service_network}",
+                *(() if kubelets else ("--controllers=*,-node-lifecycle-controller",)),
             ),
             f"https://{node}:10257/healthz",
         ),
