@@ -10,6 +10,7 @@ import asyncio
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -314,6 +315,7 @@ def cluster(*words: str) -> None:
 
 
 def main() -> None:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that everything is cleared away
     os.environ.setdefault("WORKSLICE_CLUSTER_INSTANCE", "6")  # beside a cluster of tests or the demo
     cluster("down")
     cluster("up", "--control-plane-only")
