@@ -177,14 +177,15 @@ async def rest(bench: Bench, operator: Running, router: Running) -> dict[str, An
     return found
 
 
-async def settled(bench: Bench, quiet_seconds: float = 5.0) -> None:
-    """Returns when nothing has been reconciled for so long; gives up after a minute, and the measurement tells."""
-    deadline, since, count = time.monotonic() + 90, time.monotonic(), -1.0
-    while time.monotonic() < deadline and time.monotonic() - since < quiet_seconds:
+async def settled(bench: Bench, seconds: float = 5.0) -> None:
+    """Returns when no more is reconciled than pools at rest need; gives up after a while, and the measurement tells."""
+    deadline, count = time.monotonic() + 60, float("-inf")
+    while time.monotonic() < deadline:
         done = (await bench.look()).value("workqueue_work_duration_seconds_count")
-        if done != count:
-            since, count = time.monotonic(), done
-        await asyncio.sleep(1)
+        if done - count <= max(1, FLEET.pools / 150 * seconds):
+            return
+        count = done
+        await asyncio.sleep(seconds)
 
 
 async def changes(bench: Bench, operator: Running) -> dict[str, Any]:

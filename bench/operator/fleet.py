@@ -105,8 +105,7 @@ async def _make_pool(api: Api, fleet: Fleet, number: int) -> None:
     spec = {
         "profileRef": {"name": fleet.profile(number)},
         "model": f"model-{number}",
-        "replicas": replicas,
-        "scaling": by_queue if number % 2 else {"mode": "Fixed"},
+        **({"scaling": by_queue} if number % 2 else {"replicas": replicas, "scaling": {"mode": "Fixed"}}),
         "requestClass": {"name": "short", "maxTotalTokens": 8192},
     }
     manifest = {

@@ -88,6 +88,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
+        self._shown_faults: dict[tuple[str, tuple[str, ...]], frozenset[tuple[str, str]]] = {}
         self._counters: dict[str, Counter] = {}
         self._gauges: dict[str, Gauge] = {}
         self._histograms: dict[str, Histogram] = {}
@@ -122,12 +123,13 @@ class Metrics:
 
     def show_faults(self, name: str, faults: Collection[tuple[str, str]], *of: str) -> None:
         """Set a gauge whose labels end in condition and reason to 1 for each fault of one object; others of the object go."""
-        for labels in [
-            one for one in self._gauges[PREFIX + name]._metrics if one[:-2] == of and one[-2:] not in faults
-        ]:
-            self.set(name, None, *labels)
+        shown = self._shown_faults.pop((name, of), frozenset())
+        for fault in shown.difference(faults):
+            self.set(name, None, *of, *fault)
         for fault in faults:
             self.set(name, 1, *of, *fault)
+        if faults:
+            self._shown_faults[name, of] = frozenset(faults)
 
     def follow(self, name: str, read: Callable[[], float]) -> None:
         """Let a gauge without labels read its value when it is scraped."""

@@ -13,6 +13,8 @@ from workslice_operator.kube_api import Object
 
 Name = tuple[str, str]
 """Namespace and name."""
+Version = tuple[str, int]
+"""UID and resourceVersion."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,10 @@ class ObjectStore:
         """What is stored and not among `present`: it was deleted while nobody watched. It stays until it is removed."""
         gone = self._objects.keys() - set(present)
         return [orjson.loads(self._objects[name].content) for name in sorted(gone)]
+
+    def versions(self) -> dict[Name, Version]:
+        """Of every object that is there."""
+        return {name: (one.uid, one.version) for name, one in self._objects.items()}
 
     def uids(self) -> dict[Name, str]:
         """Of every object that is there."""

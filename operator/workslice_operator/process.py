@@ -62,7 +62,7 @@ class Operator:
         watched = {**self.kinds.watched, **self.own}
         fenced = FencedKube(kube, self.lease)
         cached = CachedKube(fenced, watched)
-        pools = PoolList(cached)
+        pools = PoolList(cached, self.own[POOLS])
         events = EventWriter(fenced, settings.identity, utc_now)
         self.pools = PoolReconciler(
             kube=cached,

@@ -1,33 +1,50 @@
 """Raw objects that the models can read: an object stored before a schema grew stricter must not stop the others."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from pydantic import ValidationError
 
 from workslice_api.pool import WorkspacePool
-from workslice_operator.kube_api import POOLS, Reads
+from workslice_operator.cached_kube import Watched
+from workslice_operator.kube_api import POOLS, Object, Reads
+from workslice_operator.object_store import Name, Version
 
 
 class PoolList:
     """All pools, read and parsed; a pool is parsed again only when it has changed."""
 
-    def __init__(self, reads: Reads) -> None:
+    def __init__(self, reads: Reads, own: Watched | None = None) -> None:
+        """`own`: what kopf tells of pools; until all of them are there, and without it, `reads` lists them."""
         self._reads = reads
-        self._parsed: dict[tuple[str, str], tuple[tuple[str, str], WorkspacePool | None]] = {}
+        self._own = own
+        self._parsed: dict[Name, tuple[Version, WorkspacePool | None]] = {}
 
     async def __call__(self) -> list[WorkspacePool]:
         """Those that can be read; raises KubeError."""
-        raws = await self._reads.list(POOLS)
+        if self._own is not None and self._own.fresh:
+            self._parse(self._own.store.versions(), self._own.store.get)
+        else:
+            raws = {_name(raw): raw for raw in await self._reads.list(POOLS)}
+            self._parse({name: _version(raw) for name, raw in raws.items()}, lambda *name: raws[name])
+        return [pool for _, pool in self._parsed.values() if pool is not None]
+
+    def _parse(self, versions: Mapping[Name, Version], read: Callable[[str, str], Object | None]) -> None:
         before, self._parsed = self._parsed, {}
-        for raw in raws:
-            metadata = raw["metadata"]
-            name, version = (metadata["namespace"], metadata["name"]), (metadata["uid"], metadata["resourceVersion"])
+        for name, version in versions.items():
             known = before.get(name)
             if known is None or known[0] != version:
-                known = version, next(iter(readable_pools([raw])), None)
+                raw = read(*name)
+                known = version, next(iter(readable_pools([raw] if raw else [])), None)
             self._parsed[name] = known
-        return [pool for _, pool in self._parsed.values() if pool is not None]
+
+
+def _name(raw: Object) -> Name:
+    return raw["metadata"]["namespace"], raw["metadata"]["name"]
+
+
+def _version(raw: Object) -> Version:
+    return raw["metadata"]["uid"], int(raw["metadata"].get("resourceVersion") or 0)
 
 
 def readable_pools(raws: Iterable[Mapping[str, Any]]) -> list[WorkspacePool]:
