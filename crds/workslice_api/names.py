@@ -101,6 +101,7 @@ class Reason(StrEnum):
     SCALED_TO_ZERO = "ScaledToZero"
     STARTING = "Starting"
     START_TIMED_OUT = "StartTimedOut"
+    WARM_UP_FAILED = "WarmUpFailed"
     CRASH_LOOPING = "CrashLooping"
     ENGINE_FAILED = "EngineFailed"
     OUT_OF_MEMORY = "OutOfMemory"

@@ -5,65 +5,12 @@ from typing import Annotated, Final, Literal
 from pydantic import Field
 
 from workslice_api.base import Condition, KubeModel, ObjectMeta
-from workslice_api.quantity import Duration, Quantity
+from workslice_api.engine_spec import FLAG_OF_ARGUMENT, EngineSpec
+from workslice_api.quantity import Quantity
 from workslice_api.readable_rules import rule_for_pattern
 from workslice_api.slices import SLICE_PATTERN
 
-DEFAULT_ENGINE_IMAGE: Final = "docker.io/vllm/vllm-openai:v0.33.0"
-DEFAULT_ENGINE_VERSION: Final = "0.33.0"
-
 SOURCE_PATTERN: Final = r"^(pvc://[a-z0-9]([-a-z0-9.]*[a-z0-9])?(/[A-Za-z0-9._/-]*)?|/[A-Za-z0-9._/-]+|[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9._-]+)$"
-
-OWNED_FLAGS: Final[tuple[str, ...]] = (
-    "--model",
-    "--config",
-    "--host",
-    "--port",
-    "--uds",
-    "--api-key",
-    "--served-model-name",
-    "--revision",
-    "--max-model-len",
-    "--max-num-seqs",
-    "--max-num-batched-tokens",
-    "--gpu-memory-utilization",
-    "--device-memory-utilization",
-    "--kv-cache-memory-bytes",
-    "--num-gpu-blocks-override",
-    "--long-prefill-token-threshold",
-    "--scheduling-policy",
-    "--shutdown-timeout",
-    "--root-path",
-    "--ssl-keyfile",
-    "--ssl-certfile",
-    "--headless",
-    "--tensor-parallel-size",
-    "--pipeline-parallel-size",
-    "--data-parallel-size",
-    "--enable-sleep-mode",
-)
-"""vLLM flags that Workslice sets itself (from fields of the profile and pool) or that contradict one slice per replica."""
-
-OWNED_ENV: Final[tuple[str, ...]] = (
-    "CUDA_VISIBLE_DEVICES",
-    "NVIDIA_VISIBLE_DEVICES",
-    "VLLM_SERVER_DEV_MODE",
-    "VLLM_API_KEY",
-)
-"""Environment variables that would break slice isolation, open the engine's admin API or lock the router out."""
-
-
-_FLAG: Final = "a.split('=')[0].replace('_', '-')"
-"""What an argument sets: vLLM's parser takes _ for -, and any unambiguous abbreviation (--max-model-l), so prefixes count too."""
-
-
-def _flag_rule() -> dict[str, str]:
-    owned = ", ".join(f"'{name}'" for name in OWNED_FLAGS)
-    return {
-        "rule": f"self.all(a, !(a.startsWith('--') && [{owned}].exists(f, f.startsWith({_FLAG}))) && !a.matches('^-(tp|pp|dp)'))",
-        "message": "extraArgs holds a flag that Workslice sets itself (model, port, context, sequences, memory, scheduling, "
-        "shutdown, parallelism): use the profile's fields memory, workspace and engine instead",
-    }
 
 
 class ModelShape(KubeModel):
@@ -203,62 +150,6 @@ class WorkspaceSpec(KubeModel):
     """Workspaces that one replica runs at the same time (--max-num-seqs). Rolls: replaces the engine pods."""
 
 
-class EnvVar(KubeModel):
-    """An environment variable of the engine."""
-
-    name: Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
-    """Name of the variable."""
-    value: Annotated[str, Field(max_length=4096)] = ""
-    """Its value; secrets belong in template.modelSecretRef of the pool."""
-
-
-class EngineSpec(KubeModel):
-    """The vLLM engine and its policy."""
-
-    image: Annotated[str, Field(min_length=1, max_length=512, pattern=r"^\S+$")] = DEFAULT_ENGINE_IMAGE
-    """Image whose entrypoint is `vllm serve`, with /bin/sh, grep and sleep in it. Rolls: replaces the engine pods."""
-    version: Annotated[str, Field(max_length=32, pattern=r"^[0-9]+\.[0-9]+(\.[0-9]+)?([.+-][A-Za-z0-9.]+)?$")] = (
-        DEFAULT_ENGINE_VERSION
-    )
-    """vLLM version inside the image; decides which flags exist. Rolls: replaces the engine pods."""
-    batched_tokens: Annotated[int, Field(ge=16, le=1_048_576)] = 2048
-    """Tokens per engine step (--max-num-batched-tokens). Rolls: replaces the engine pods."""
-    long_prefill_token_threshold: Annotated[int, Field(ge=0, le=1_048_576)] = 512
-    """Prompt tokens that one long request may take of a step, so that short ones run beside it; 0 is off. Rolls: replaces the
-    engine pods."""
-    kv_cache_dtype: Literal["auto", "fp8"] = "auto"
-    """Type of the KV cache (--kv-cache-dtype): auto is that of the model, fp8 halves the cache. Rolls: replaces the engine pods."""
-    extra_args: Annotated[
-        list[Annotated[str, Field(min_length=1, max_length=1024)]],
-        Field(
-            max_length=64,
-            json_schema_extra={"x-kubernetes-list-type": "atomic", "x-kubernetes-validations": [_flag_rule()]},
-        ),
-    ] = []
-    """Further arguments for vLLM. Flags that Workslice sets itself are refused. Rolls: replaces the engine pods."""
-    env: Annotated[
-        list[EnvVar],
-        Field(
-            max_length=64,
-            json_schema_extra={
-                "x-kubernetes-list-type": "map",
-                "x-kubernetes-list-map-keys": ["name"],
-                "x-kubernetes-validations": [
-                    {
-                        "rule": "self.all(e, !(e.name in [" + ", ".join(f"'{name}'" for name in OWNED_ENV) + "]))",
-                        "message": "env may not set "
-                        + ", ".join(OWNED_ENV)
-                        + ": the device plugin and Workslice own them",
-                    }
-                ],
-            },
-        ),
-    ] = []
-    """Environment variables of the engine. Rolls: replaces the engine pods."""
-    startup_timeout: Duration = "10m"
-    """How long a replica may take from being scheduled until it answers /health. Rolls: replaces the engine pods."""
-
-
 class WorkspaceProfileSpec(KubeModel):
     """What a replica of this profile is: model, slice, memory limits, engine policy."""
 
@@ -299,7 +190,7 @@ FLAGS_WITH_FIELD: Final[dict[str, tuple[str, str]]] = {
 
 def _once_rule(flag: str, field: str, is_set: str) -> dict[str, str]:
     return {
-        "rule": f"!({is_set}) || !self.spec.engine.extraArgs.exists(a, a.startsWith('--') && '{flag}'.startsWith({_FLAG}))",
+        "rule": f"!({is_set}) || !self.spec.engine.extraArgs.exists(a, a.startsWith('--') && '{flag}'.startsWith({FLAG_OF_ARGUMENT}))",
         "message": f"{field} is set and engine.extraArgs holds {flag} too: keep one of them",
     }
 

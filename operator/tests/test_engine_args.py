@@ -1,7 +1,8 @@
 import pytest
 from pool_facts import make_pool, make_profile
 
-from workslice_api.profile import FLAGS_WITH_FIELD, OWNED_FLAGS
+from workslice_api.engine_spec import OWNED_FLAGS
+from workslice_api.profile import FLAGS_WITH_FIELD
 from workslice_operator.render.engine_args import engine_args
 
 

@@ -85,6 +85,7 @@ PROFILE_CHANGES: dict[str, Any] = {
     "engine.extraArgs": ["--x"],
     "engine.env": [{"name": "X"}],
     "engine.startupTimeout": "9m",
+    "engine.warmup": {"prefixes": [{"text": "x"}]},
 }
 
 

@@ -209,3 +209,13 @@ def test_an_engine_that_its_liveness_probe_ended_is_told_apart_from_one_whose_co
     log = "(APIServer pid=1) INFO 11-30 06:05:57 [launcher.py:257] [shutdown] API server: shutdown triggered"
     diagnosis = found(make_pod(last_exit=make_exit(log, reason="Completed", exit_code=0)))
     assert "since it was told to: its liveness probe failed" in diagnosis.message
+
+
+def test_a_warm_up_that_failed_is_told_and_not_the_kill_that_followed() -> None:
+    said = Obstacle("Unhealthy", "/v1/chat/completions answered 400: no chat template")
+    diagnosis = found(make_pod(restarts=1, last_exit=make_exit(exit_code=0, lived=90), obstacle=said))
+    assert diagnosis.reason is Reason.WARM_UP_FAILED
+    assert diagnosis.message == (
+        "short-engine-a was not warmed up: /v1/chat/completions answered 400: no chat template; correct engine.warmup of the profile, "
+        "or take it out; see kubectl -n shop logs short-engine-a -c engine --previous"
+    )

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 from fake_kube import FakeKube
-from pool_facts import NOW, make_pod, ready_pod, unplaced_pod
+from pool_facts import NOW, make_exit, make_pod, ready_pod, unplaced_pod
 
 from workslice_operator import pod_warnings
 from workslice_operator.kube_api import Object, Refused, Resource
@@ -63,6 +63,24 @@ async def test_a_stuck_pod_is_asked_for_again_but_not_at_every_look(monkeypatch:
     monkeypatch.setattr(pod_warnings, "READ_AGAIN_SECONDS", 0.0)
     kube.events = [event(NO_SECRET)]
     assert (await warnings.completed("shop", [STUCK], NOW))[0].obstacle == Obstacle("FailedMount", NO_SECRET)
+
+
+GIVEN_UP = make_pod("w", restarts=1, last_exit=make_exit(exit_code=0))
+REFUSED = "Startup probe failed: warm-up: /v1/completions answered 400: too long"
+
+
+async def test_an_engine_that_was_given_up_gets_what_its_warm_up_said() -> None:
+    kube = Warned(event(REFUSED, "Unhealthy"), event("Startup probe failed: connection refused", "Unhealthy"))
+    (pod,) = await PodWarnings(kube).completed("shop", [GIVEN_UP], NOW, warmed_up=True)
+    assert pod.obstacle == Obstacle("Unhealthy", "/v1/completions answered 400: too long")
+
+
+async def test_the_events_of_engines_that_are_not_warmed_up_or_died_by_themselves_are_not_read() -> None:
+    kube = Warned(event(REFUSED, "Unhealthy"))
+    crashed = make_pod("c", restarts=1, last_exit=make_exit(exit_code=1))
+    await PodWarnings(kube).completed("shop", [GIVEN_UP], NOW)
+    await PodWarnings(kube).completed("shop", [crashed, ready_pod("r", last_exit=make_exit(exit_code=0))], NOW, True)
+    assert kube.asked == []
 
 
 async def test_events_that_cannot_be_read_leave_the_pod_as_it_is() -> None:

@@ -61,6 +61,7 @@ EVERYTHING = (
             "extraArgs": ["--enforce-eager"],
             "env": [{"name": "OMP_NUM_THREADS", "value": "1"}, {"name": "HOME", "value": "/cache"}],
             "startupTimeout": "20m",
+            "warmup": {"prefixes": [{"text": "You are helpful."}, {"text": "Once", "kind": "Prompt"}]},
         },
     ),
 )
@@ -113,6 +114,14 @@ def test_memory_is_a_hard_limit_and_cpu_is_not() -> None:
 def test_the_engine_gets_all_the_time_of_the_startup_timeout() -> None:
     probe = pod_spec(make_profile(engine={"startupTimeout": "15m"}))["containers"][0]["startupProbe"]
     assert probe["periodSeconds"] * probe["failureThreshold"] == 900
+
+
+def test_an_engine_is_warmed_up_only_where_the_profile_says_so() -> None:
+    def probe(**engine: Any) -> Any:
+        return pod_spec(make_profile(engine=engine))["containers"][0]["startupProbe"]
+
+    assert "httpGet" in probe()
+    assert "exec" in probe(warmup={})
 
 
 def test_the_deployment_waits_longer_than_an_engine_may_take() -> None:

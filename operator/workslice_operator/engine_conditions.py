@@ -11,6 +11,7 @@ from workslice_operator.pod_diagnosis import Diagnosis, diagnose
 _WORST_FIRST: Final = (
     Reason.OUT_OF_MEMORY,
     Reason.ENGINE_FAILED,
+    Reason.WARM_UP_FAILED,
     Reason.CRASH_LOOPING,
     Reason.IMAGE_PULL_FAILED,
     Reason.VOLUME_FAILED,

@@ -63,7 +63,7 @@ def settings_digest(profile: WorkspaceProfile, slice_: str) -> str:
         spec.model.model_dump(exclude={"shape"}),
         spec.memory.model_dump(exclude={"host"}),
         spec.workspace.model_dump(),
-        spec.engine.model_dump(exclude={"startup_timeout", "long_prefill_token_threshold"}),
+        spec.engine.model_dump(exclude={"startup_timeout", "long_prefill_token_threshold", "warmup"}),
         sorted(spec.slice.products),
         slice_,
     ]

@@ -20,6 +20,11 @@ from workslice_operator.slice_inventory import SliceInventory
 _QUICKEST_START: Final = timedelta(seconds=2)
 """No engine is ready sooner: a pod that is not since then never was, the kubelet only wrote down the last end and the new start at once."""
 
+UNHEALTHY: Final = "Unhealthy"
+"""Reason of the Events in which the kubelet tells what a probe has said."""
+_STOPPED: Final = (0, 130, 137, 143)
+"""Exit codes of a container that was told to end: by itself on SIGTERM, by SIGINT, by SIGKILL, by SIGTERM."""
+
 
 @dataclass(frozen=True)
 class ContainerExit:
@@ -34,14 +39,20 @@ class ContainerExit:
     replaced: bool = False
     """The container runs again, or waits to: this is how the one before it ended."""
 
+    @property
+    def was_stopped(self) -> bool:
+        """It ended as one does that is told to."""
+        return self.exit_code in _STOPPED and self.reason != "OOMKilled"
+
 
 @dataclass(frozen=True)
 class Obstacle:
-    """What Kubernetes warns of a pod whose container cannot be made."""
+    """What Kubernetes warns of a pod whose container cannot be made, or whose engine was not warmed up."""
 
     reason: str
-    """Of the Event: FailedMount, FailedAttachVolume, FailedCreatePodSandBox ..."""
+    """Of the Event: FailedMount, FailedAttachVolume, FailedCreatePodSandBox ..., UNHEALTHY."""
     message: str
+    """Of an UNHEALTHY one: what the warm-up said."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +90,7 @@ class PodFacts:
     sandboxed: bool = True
     """Its volumes are mounted and its network is there: only the images are missing before its containers run."""
     obstacle: Obstacle | None = None
-    """What keeps it from that, where Kubernetes has warned."""
+    """What keeps it from that, or from being ready, where Kubernetes has warned."""
 
     @property
     def live(self) -> bool:

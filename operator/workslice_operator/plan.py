@@ -5,9 +5,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
+from workslice_api.engine_spec import EngineSpec
 from workslice_api.names import ConditionType, Reason
 from workslice_api.pool import SliceStatus, WorkspacePool, WorkspacePoolStatus
-from workslice_api.profile import EngineSpec, WorkspaceProfile
+from workslice_api.profile import WorkspaceProfile
 from workslice_api.quantity import duration_seconds
 from workslice_api.slices import slice_resource
 from workslice_operator import drain_report, pool_conditions

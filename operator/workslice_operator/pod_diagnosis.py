@@ -8,7 +8,7 @@ from typing import Final
 from workslice_api.names import ENGINE_CONTAINER, Reason
 from workslice_operator.engine_death import core_death, was_told_to_end
 from workslice_operator.last_words import advice_on, last_words, shortened
-from workslice_operator.observed import ContainerExit, Obstacle, PodFacts
+from workslice_operator.observed import UNHEALTHY, ContainerExit, Obstacle, PodFacts
 
 _PULL: Final = ("ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError")
 _CREATE: Final = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError")
@@ -24,8 +24,6 @@ _VOLUME_ADVICE: Final = (
         "make that folder on the node, or correct the PersistentVolume or template.volumes of the pool",
     ),
 )
-_STOPPED: Final = (0, 130, 137, 143)
-"""Exit codes of a container that was told to end: by itself on SIGTERM, by SIGINT, by SIGKILL, by SIGTERM."""
 _PROBE_SLACK: Final = 60.0
 """Seconds by which a container that its startup probe killed may outlive the timeout."""
 
@@ -79,6 +77,12 @@ def diagnose(
 
 def _obstacle(pod: PodFacts, found: Obstacle, namespace: str) -> Diagnosis:
     said = _first_line(found.message)
+    if found.reason == UNHEALTHY:
+        return Diagnosis(
+            Reason.WARM_UP_FAILED,
+            f"{pod.name} was not warmed up: {said}; correct engine.warmup of the profile, or take it out; "
+            f"{_logs(pod, namespace, previous=True)}",
+        )
     describe = f"see kubectl -n {namespace} describe pod {pod.name}"
     if found.reason not in _VOLUME:
         return Diagnosis(
@@ -139,7 +143,7 @@ def _ended_itself(pod: PodFacts, ended: ContainerExit, namespace: str) -> Diagno
 
 def _killed_by_startup_probe(ended: ContainerExit, startup_timeout: float) -> bool:
     # A server whose core the preStop hook has killed complains only that it is gone.
-    stopped = ended.exit_code in _STOPPED or last_words(ended.message).generic
+    stopped = ended.was_stopped or last_words(ended.message).generic
     if not stopped or ended.started_at is None or ended.finished_at is None:
         return False
     lived = (ended.finished_at - ended.started_at).total_seconds()

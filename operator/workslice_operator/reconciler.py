@@ -218,10 +218,10 @@ class PoolReconciler:
         )
         now = self._clock()
         pods = await self._engine_logs.completed(pool.metadata.namespace, observed.pods)
-        observed = replace(observed, pods=await self._pod_warnings.completed(pool.metadata.namespace, pods, now))
-        observed = replace(
-            observed, routers=self._routers(pool.key), unserved_fallback=self._claims.unserved_fallback(pool)
-        )
+        warmed_up = observed.profile is not None and observed.profile.spec.engine.warmup is not None
+        pods = await self._pod_warnings.completed(pool.metadata.namespace, pods, now, warmed_up)
+        fallback = self._claims.unserved_fallback(pool)
+        observed = replace(observed, pods=pods, routers=self._routers(pool.key), unserved_fallback=fallback)
         observed = replace(observed, engines=await self._ask_engines(observed, now))
         with_slice, _ = with_chosen_slice(observed, observed.pool.status.desired_replicas)
         if pod := engine_to_measure(with_slice):

@@ -5,10 +5,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from workslice_api.conditions import find_condition
+from workslice_api.engine_spec import EngineSpec
 from workslice_api.names import ConditionType
 from workslice_api.names import Reason as PoolReason
 from workslice_api.pool import RequestClass, ServiceLevelObjective, WorkspacePool
-from workslice_api.profile import EngineSpec, WorkspaceProfileSpec, WorkspaceSpec
+from workslice_api.profile import WorkspaceProfileSpec, WorkspaceSpec
 from workslice_api.quantity import duration_seconds
 from workslice_router.class_times import ClassTimes
 from workslice_router.replica_load import EnginePace, ServiceLevel

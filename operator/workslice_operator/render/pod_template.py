@@ -8,7 +8,6 @@ from typing import Any, Final
 from workslice_api import names
 from workslice_api.pool import WorkspacePool
 from workslice_api.profile import WorkspaceProfile
-from workslice_api.quantity import duration_seconds
 from workslice_operator.model_source import MOUNT_PATH, locate_model
 from workslice_operator.render.engine_args import engine_args
 from workslice_operator.render.engine_resources import engine_resources
@@ -73,7 +72,7 @@ def _engine(pool: WorkspacePool, profile: WorkspaceProfile, notice: int) -> dict
         "env": _environment(pool, profile),
         "ports": [{"name": names.ENGINE_PORT_NAME, "containerPort": names.ENGINE_PORT, "protocol": "TCP"}],
         "resources": engine_resources(profile),
-        **engine_probes(duration_seconds(profile.spec.engine.startup_timeout)),
+        **engine_probes(profile.spec.engine),
         "lifecycle": {"preStop": pre_stop(notice)},
         # The end of vLLM's log is where it says what is wrong; the pool's conditions quote it.
         "terminationMessagePolicy": "FallbackToLogsOnError",
