@@ -64,26 +64,31 @@ def pool(name: str, namespace: str, profile: str, model: str, /, **spec: Any) ->
 
 def model_volume(namespace: str, models: Path) -> list[Manifest]:
     """A claim named `models` in the namespace, bound to the folder of models on the node."""
-    volume = f"{namespace}-models"
-    shared = {"accessModes": ["ReadOnlyMany"], "storageClassName": ""}
+    return volume(namespace, "models", models, "ReadOnlyMany")
+
+
+def volume(namespace: str, claim: str, folder: Path, access: str) -> list[Manifest]:
+    """A claim in the namespace, bound to a folder on the node."""
+    name = f"{namespace}-{claim}"
+    shared = {"accessModes": [access], "storageClassName": ""}
     return [
         {
             "apiVersion": "v1",
             "kind": "PersistentVolume",
-            "metadata": {"name": volume},
+            "metadata": {"name": name},
             "spec": shared
             | {
                 "capacity": {"storage": "1Gi"},
                 "persistentVolumeReclaimPolicy": "Retain",
-                "claimRef": {"namespace": namespace, "name": "models"},
-                "hostPath": {"path": str(models), "type": "Directory"},
+                "claimRef": {"namespace": namespace, "name": claim},
+                "hostPath": {"path": str(folder), "type": "Directory"},
             },
         },
         {
             "apiVersion": "v1",
             "kind": "PersistentVolumeClaim",
-            "metadata": {"name": "models", "namespace": namespace},
-            "spec": shared | {"volumeName": volume, "resources": {"requests": {"storage": "1Gi"}}},
+            "metadata": {"name": claim, "namespace": namespace},
+            "spec": shared | {"volumeName": name, "resources": {"requests": {"storage": "1Gi"}}},
         },
     ]
 

@@ -105,4 +105,5 @@ class Scratch:
             self.cluster.kubectl("delete", "wsprof", name, "--ignore-not-found")
         patience = ("--wait", "--timeout=150s") if wait else ("--wait=false",)
         self.cluster.kubectl("delete", "namespace", self.namespace, "--ignore-not-found", *patience, seconds=160)
-        self.cluster.kubectl("delete", "pv", f"{self.namespace}-models", "--ignore-not-found", *patience, seconds=160)
+        volumes = [f"{self.namespace}-{claim}" for claim in ("models", "cache")]
+        self.cluster.kubectl("delete", "pv", *volumes, "--ignore-not-found", *patience, seconds=160)

@@ -14,6 +14,7 @@ SYSTEM = "You are the assistant of $(HOME) & Co. Be brief and kind. " * 20
 PROMPT = "Once upon a time there was a station on a hill. " * 20
 PREFIXES = [{"text": SYSTEM}, {"text": PROMPT, "kind": "Prompt"}]
 REFUSED = "refused"
+CONTEXT = 64
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +29,8 @@ def pools(module_scratch: Scratch) -> Scratch:
     refused = refused_profile(module_scratch, simulator, {"prefixes": PREFIXES})
     module_scratch.cluster.apply([refused])
     module_scratch.profiles.append(refused["metadata"]["name"])
-    module_scratch.pool(REFUSED, profile=refused["metadata"]["name"], model=REFUSED)
+    small = {"name": "any", "maxTotalTokens": CONTEXT}
+    module_scratch.pool(REFUSED, profile=refused["metadata"]["name"], model=REFUSED, requestClass=small)
     return module_scratch
 
 
@@ -39,7 +41,7 @@ def refused_profile(scratch: Scratch, simulator: str, warmup: dict[str, Any]) ->
         engine=manifests.engine(simulator) | {"warmup": warmup},
         slice_profile="1g.10gb",
         memory={"host": "256Mi", "kvCache": "128Mi"},
-        workspace={"maxTokens": 64, "maxConcurrent": 8},
+        workspace={"maxTokens": CONTEXT, "maxConcurrent": 8},
     )
 
 
@@ -48,7 +50,7 @@ def cached_tokens(usage: Any) -> int:
 
 
 def test_the_first_requests_find_their_beginnings_cached(installation: Installation, pools: Scratch) -> None:
-    pools.wait_for("Ready", "True", "PoolReady", seconds=180)
+    pools.wait_for("Ready", "True", "PoolReady", seconds=300)
     client, model = installation.client(), pools.namespace
     messages: Any = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": "Who are you?"}]
     chat = client.chat.completions.create(model=model, messages=messages, max_tokens=2)

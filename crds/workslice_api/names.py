@@ -38,6 +38,7 @@ FIELD_MANAGER: Final = "workslice-operator"
 STATUS_FIELD_MANAGER: Final = "workslice-operator-status"
 
 ENGINE_CONTAINER: Final = "engine"
+MODEL_FETCH_CONTAINER: Final = "model-fetch"
 ENGINE_PORT: Final = 8000
 ENGINE_PORT_NAME: Final = "http"
 ROUTER_PORT: Final = 8000
@@ -106,6 +107,7 @@ class Reason(StrEnum):
     ENGINE_FAILED = "EngineFailed"
     OUT_OF_MEMORY = "OutOfMemory"
     IMAGE_PULL_FAILED = "ImagePullFailed"
+    MODEL_FETCH_FAILED = "ModelFetchFailed"
     MODEL_VOLUME_MISSING = "ModelVolumeMissing"
     VOLUME_FAILED = "VolumeFailed"
     PODS_REFUSED = "PodsRefused"

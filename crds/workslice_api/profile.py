@@ -6,64 +6,10 @@ from pydantic import Field
 
 from workslice_api.base import Condition, KubeModel, ObjectMeta
 from workslice_api.engine_spec import FLAG_OF_ARGUMENT, EngineSpec
+from workslice_api.model_spec import MODEL_RULES, FoundModel, ModelSource
 from workslice_api.quantity import Quantity
 from workslice_api.readable_rules import rule_for_pattern
 from workslice_api.slices import SLICE_PATTERN
-
-SOURCE_PATTERN: Final = r"^(pvc://[a-z0-9]([-a-z0-9.]*[a-z0-9])?(/[A-Za-z0-9._/-]*)?|/[A-Za-z0-9._/-]+|[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9._-]+)$"
-
-
-class ModelShape(KubeModel):
-    """The numbers of a model's config.json that decide how much memory it takes. For models whose layers all attend to the whole
-    context: those with sliding windows, latent attention (MLA) or state-space layers cache less, so leave it unset for them.
-    """
-
-    parameters: Annotated[int, Field(ge=1, le=10_000_000_000_000)]
-    """Weights of the model, all experts included."""
-    layers: Annotated[int, Field(ge=1, le=10_000)]
-    """num_hidden_layers."""
-    hidden_size: Annotated[int, Field(ge=1, le=1_000_000)]
-    """hidden_size."""
-    intermediate_size: Annotated[int, Field(ge=1, le=10_000_000)]
-    """intermediate_size."""
-    kv_heads: Annotated[int, Field(ge=1, le=10_000)]
-    """num_key_value_heads; num_attention_heads where the file does not have it."""
-    head_size: Annotated[int, Field(ge=1, le=100_000)]
-    """head_dim; hidden_size ÷ num_attention_heads where the file does not have it."""
-    vocabulary: Annotated[int, Field(ge=1, le=100_000_000)]
-    """vocab_size."""
-    tied_embeddings: bool = False
-    """tie_word_embeddings: whether the output layer shares its weights with the embeddings."""
-    quantization: Literal["fp8", "int8", "awq", "gptq"] | None = None
-    """How the checkpoint's weights are quantized already; unset: they are not. The engine finds out by itself and is told nothing."""
-
-
-class ModelSource(KubeModel):
-    """Where the weights come from, and what is known of them."""
-
-    source: Annotated[
-        str,
-        Field(
-            min_length=1,
-            max_length=512,
-            pattern=SOURCE_PATTERN,
-            json_schema_extra=rule_for_pattern(
-                "model.source must be a hub id (org/name), pvc://claim/path or an absolute path in the engine image"
-            ),
-        ),
-    ]
-    """Hub id (org/name), `pvc://claim/path` (a PersistentVolumeClaim in the pool's namespace) or an absolute path in the engine
-    image. Rolls: replaces the engine pods."""
-    revision: Annotated[str | None, Field(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9._/-]+$")] = None
-    """Branch, tag or commit of a hub model. Rolls: replaces the engine pods."""
-    dtype: Literal["bfloat16", "float16", "float32"] | None = None
-    """Type of weights and computation (--dtype); unset takes the checkpoint's own. Rolls: replaces the engine pods."""
-    quantization: Literal["fp8"] | None = None
-    """Quantizes the weights of a checkpoint that is not quantized while the engine loads it (--quantization); for one that is, see
-    shape.quantization. Rolls: replaces the engine pods."""
-    shape: ModelShape | None = None
-    """Lets the operator say before any pod starts whether the model fits its slice, and refuse what cannot run. The operator downloads
-    nothing and opens no volume: copy the numbers from the model's config.json. Live: takes effect without touching engines."""
 
 
 class SliceSpec(KubeModel):
@@ -153,20 +99,7 @@ class WorkspaceSpec(KubeModel):
 class WorkspaceProfileSpec(KubeModel):
     """What a replica of this profile is: model, slice, memory limits, engine policy."""
 
-    model: Annotated[
-        ModelSource,
-        Field(
-            json_schema_extra={
-                "x-kubernetes-validations": [
-                    {
-                        "rule": "!has(self.quantization) || !has(self.shape) || !has(self.shape.quantization)",
-                        "message": "model.quantization quantizes weights that are not, and model.shape.quantization says that they are "
-                        "already: set one of them",
-                    }
-                ]
-            }
-        ),
-    ]
+    model: Annotated[ModelSource, Field(json_schema_extra={"x-kubernetes-validations": MODEL_RULES})]
     """Where the weights come from, and what is known of them."""
     slice: SliceSpec
     """The piece of a GPU that one replica owns."""
@@ -252,6 +185,8 @@ class WorkspaceProfileStatus(KubeModel):
         ),
     ] = []
     """What the model has of each slice in spec.slice.profiles."""
+    model: FoundModel | None = None
+    """What is known of the model since it was fetched into model.cache."""
     slice: Annotated[str, Field(max_length=64)] = ""
     """The slice that a new pool would take: the first that has room for the model, as far as is known, and that the cluster has."""
     conditions: Annotated[

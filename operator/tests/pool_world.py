@@ -8,6 +8,7 @@ from fake_kube import FakeKube
 from workslice_api.conditions import find_condition
 from workslice_api.pool import WorkspacePool
 from workslice_operator.event_writer import EventWriter
+from workslice_operator.found_models import FoundModels
 from workslice_operator.installation import Installation
 from workslice_operator.keys import Key, pool_key
 from workslice_operator.load_observed import shared_inventory
@@ -49,6 +50,7 @@ class World:
             wake=self.woken.append,
             clock=lambda: self.now,
             monotonic=lambda: self.now.timestamp(),
+            found=FoundModels(self.woken.append),
         )
 
     async def ask_engine(self, address: str) -> EngineLoad | None:

@@ -92,7 +92,7 @@ def test_a_missing_claim_is_named_before_anything_that_follows_from_it() -> None
     result = finding(1, pods=(unplaced_pod("a", 'persistentvolumeclaim "w" not found'),), missing_volumes=("w",))
     assert result.reason is Reason.MODEL_VOLUME_MISSING
     assert (
-        "PersistentVolumeClaim w of the profile's model.source does not exist: create it in the namespace shop"
+        "PersistentVolumeClaim w of the profile's model does not exist: create it in the namespace shop"
         in result.message
     )
 

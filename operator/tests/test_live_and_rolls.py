@@ -58,6 +58,7 @@ PROFILE_CHANGES: dict[str, Any] = {
     "model.revision": "v2",
     "model.dtype": "float16",
     "model.quantization": "fp8",
+    "model.cache": {"claim": "models"},
     "model.shape": {
         "parameters": 10**9,
         "layers": 16,
@@ -120,7 +121,7 @@ def merge(base: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
 
 
 POOL_BASE = {"requestClass": {"name": "short", "maxTotalTokens": 2048}}
-PROFILE_BASE = {"model": {"source": "/models/tiny"}, "slice": {"profiles": ["1g.10gb"]}}
+PROFILE_BASE = {"model": {"source": "org/tiny"}, "slice": {"profiles": ["1g.10gb"]}}
 POOL_FIELDS = dict(documented_fields(WorkspacePoolSpec))
 PROFILE_FIELDS = dict(documented_fields(WorkspaceProfileSpec))
 
@@ -141,4 +142,4 @@ def test_a_field_of_a_pool_does_to_the_engines_what_its_documentation_says(path:
 def test_a_field_of_a_profile_does_to_the_engines_what_its_documentation_says(path: str) -> None:
     change = nested(path, PROFILE_CHANGES[path])
     changed = pod_template(make_pool(), make_profile(**merge(PROFILE_BASE, change)))
-    assert (changed != pod_template(make_pool(), make_profile())) is (PROFILE_FIELDS[path] == "Rolls")
+    assert (changed != pod_template(make_pool(), make_profile(**PROFILE_BASE))) is (PROFILE_FIELDS[path] == "Rolls")

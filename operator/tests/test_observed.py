@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from workslice_api.names import DELETION_COST_ANNOTATION
-from workslice_operator.observed import deployment_facts, pod_facts, replica_set_facts
+from workslice_operator.observed import ModelFetch, deployment_facts, pod_facts, replica_set_facts
 
 
 def raw_pod(status: dict[str, Any], **spec: Any) -> dict[str, Any]:
@@ -125,3 +125,31 @@ def test_a_deletion_cost_that_the_replica_set_would_ignore_is_none(text: str, co
     raw["metadata"]["annotations"] = {DELETION_COST_ANNOTATION: text}
     facts = pod_facts(raw)
     assert (facts.deletion_cost, facts.address, facts.node) == (cost, "10.1.0.7", "n1")
+
+
+FAILED = {"terminated": {"exitCode": 1, "reason": "Error", "message": "no"}}
+
+
+@pytest.mark.parametrize(
+    ("status", "fetch"),
+    [
+        ({"state": {"running": {}}}, ModelFetch(done=False, failure="")),
+        ({"state": FAILED}, ModelFetch(done=False, failure="no")),
+        ({"state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": FAILED}, ModelFetch(False, "no")),
+        ({"state": {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}}, ModelFetch(False, "OOMKilled")),
+        ({"state": {"terminated": {"exitCode": 0, "message": "{}"}}, "lastState": FAILED}, ModelFetch(True, "", "{}")),
+        ({"state": {"waiting": {"reason": "PodInitializing"}}}, ModelFetch(done=False, failure="")),
+    ],
+    ids=["runs", "failed", "failed and waits", "killed", "came through", "waits"],
+)
+def test_how_far_a_pod_is_with_its_model_is_read(status: dict[str, Any], fetch: ModelFetch) -> None:
+    raw = raw_pod({"phase": "Pending", "initContainerStatuses": [{"name": "model-fetch", **status}]})
+    assert pod_facts(raw).fetch == fetch
+
+
+def test_what_the_container_that_fetches_waits_for_counts_before_what_the_engine_waits_for() -> None:
+    pull: dict[str, Any] = {"name": "model-fetch", "state": {"waiting": {"reason": "ImagePullBackOff"}}}
+    both = engine(state={"waiting": {"reason": "PodInitializing"}}) | {"initContainerStatuses": [pull]}
+    assert pod_facts(raw_pod(both)).waiting_reason == "ImagePullBackOff"
+    pull["state"] = {"terminated": {"exitCode": 0}}
+    assert pod_facts(raw_pod(both)).waiting_reason == "PodInitializing"

@@ -6,7 +6,7 @@ import pytest
 from pool_facts import NOW, make_exit, make_pod, ready_pod, unplaced_pod
 
 from workslice_api.names import Reason
-from workslice_operator.observed import ContainerExit, Obstacle
+from workslice_operator.observed import ContainerExit, ModelFetch, Obstacle
 from workslice_operator.pod_diagnosis import Diagnosis, diagnose
 
 LOGS = Path(__file__).parent / "engine_logs"
@@ -219,3 +219,29 @@ def test_a_warm_up_that_failed_is_told_and_not_the_kill_that_followed() -> None:
         "short-engine-a was not warmed up: /v1/chat/completions answered 400: no chat template; correct engine.warmup of the profile, "
         "or take it out; see kubectl -n shop logs short-engine-a -c engine --previous"
     )
+
+
+@pytest.mark.parametrize(
+    ("said", "advice"),
+    [
+        ("RepositoryNotFoundError: 401 for url: https://hub/x If it is private or gated", "correct model.source or"),
+        ("GatedRepoError: 403", "give the pool a token"),
+        ("https://hub: ConnectError: [Errno 111] Connection refused", "see that pods of the namespace reach the hub"),
+        ("OSError: [Errno 28] No space left on device", "take a larger volume"),
+        ("PermissionError: [Errno 13] Permission denied: '/model-cache/x'", "must let user 65532"),
+        ("strange", "logs short-engine-a -c model-fetch"),
+    ],
+    ids=["missing", "gated", "unreachable", "full", "not writable", "unknown"],
+)
+def test_a_model_that_cannot_be_fetched_is_told_with_what_to_do(said: str, advice: str) -> None:
+    diagnosis = found(make_pod(age=9000, phase="Pending", fetch=ModelFetch(done=False, failure=said)))
+    assert diagnosis.reason is Reason.MODEL_FETCH_FAILED
+    assert f"short-engine-a cannot fetch its model: {said}; " in diagnosis.message
+    assert advice in diagnosis.message
+
+
+def test_a_fetch_that_takes_longer_than_a_start_may_take_is_told_as_one() -> None:
+    assert diagnose(make_pod(age=599, fetch=ModelFetch(done=False, failure="")), "shop", 600, NOW) is None
+    slow = found(make_pod(age=600, fetch=ModelFetch(done=False, failure="")))
+    assert slow.reason is Reason.START_TIMED_OUT
+    assert "has been fetching its model for more than 600 s and goes on: raise engine.startupTimeout" in slow.message

@@ -306,6 +306,21 @@ async def test_an_engine_that_was_not_warmed_up_is_explained_from_its_events(wor
     assert world.reason("EnginesReady") == "WarmUpFailed"
 
 
+async def test_the_profile_hears_what_a_pod_has_found_out_of_its_model(world: World) -> None:
+    profile = raw_profile(source="org/tiny")
+    profile["spec"]["model"]["cache"] = {"claim": "models"}
+    world.kube.put(profile)
+    pod = engine_pod("chat-engine-1")
+    ended = {"exitCode": 0, "message": '{"source": "org/tiny", "revision": "main"}'}
+    pod["status"]["initContainerStatuses"] = [{"name": "model-fetch", "state": {"terminated": ended}}]
+    await world.reconcile()
+    world.kube.put(pod)
+    await world.reconcile()
+    assert world.woken == [profile_key("small")]
+    await world.reconcile()
+    assert world.woken == []
+
+
 def put_free_slice(world: World, node: str = "gpu-7") -> None:
     ready = {"conditions": [{"type": "Ready", "status": "True"}], "allocatable": {"nvidia.com/mig-1g.10gb": "1"}}
     world.kube.put({"kind": "Node", "metadata": {"name": node}, "spec": {}, "status": ready})

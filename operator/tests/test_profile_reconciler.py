@@ -2,16 +2,19 @@ from datetime import UTC, datetime
 from typing import Any
 
 from fake_kube import FakeKube
+from pool_facts import make_pod
 from pool_objects import raw_pool, raw_profile
 
 from workslice_api.names import PAUSED_ANNOTATION
 from workslice_api.profile import WorkspaceProfile
 from workslice_operator.event_writer import EventWriter
+from workslice_operator.found_models import FoundModels
 from workslice_operator.keys import Key, pool_key, profile_key
 from workslice_operator.kube_api import PROFILES
 from workslice_operator.load_observed import shared_inventory
 from workslice_operator.memory_settings import settings_digest
 from workslice_operator.metrics import Metrics
+from workslice_operator.observed import ModelFetch
 from workslice_operator.profile_reconciler import ProfileReconciler
 from workslice_operator.readable import PoolList
 from workslice_operator.shared_read import SharedRead
@@ -30,7 +33,10 @@ NODE: dict[str, Any] = {
 
 
 def reconciler(
-    kube: FakeKube, woken: list[Key], inventory: SharedRead[SliceInventory | None] | None = None
+    kube: FakeKube,
+    woken: list[Key],
+    inventory: SharedRead[SliceInventory | None] | None = None,
+    found: FoundModels | None = None,
 ) -> ProfileReconciler:
     return ProfileReconciler(
         kube,
@@ -40,6 +46,7 @@ def reconciler(
         Metrics(),
         woken.append,
         lambda: NOW,
+        found or FoundModels(woken.append),
     )
 
 
@@ -152,3 +159,18 @@ async def test_the_status_of_an_unreadable_profile_says_what_to_correct_and_its_
     assert "spec.memory.gpuUtilization" in said["message"]
     assert kube.written("WorkspaceProfile") == ["status"]
     assert woken == [pool_key("shop", "chat")]
+
+
+async def test_what_a_pool_has_found_out_of_its_model_stands_in_the_status() -> None:
+    profile = raw_profile(source="org/tiny")
+    profile["spec"]["model"]["cache"] = {"claim": "models"}
+    kube, woken = FakeKube(NODE, profile, raw_pool()), list[Key]()
+    found = FoundModels(woken.append)
+    said = ModelFetch(done=True, failure="", found='{"source": "org/tiny", "revision": "main"}')
+    found.tell(WorkspaceProfile.model_validate(profile), [make_pod(fetch=said)])
+    assert woken == [KEY]
+    await reconciler(kube, woken, found=found).reconcile(KEY)
+    await reconciler(kube, woken).reconcile(KEY)  # a new process
+    status = kube.objects["WorkspaceProfile", "", "small"]["status"]
+    assert (status["model"]["source"], status["model"]["revision"]) == ("org/tiny", "main")
+    assert kube.written("WorkspaceProfile") == ["status"]

@@ -142,6 +142,37 @@ def test_only_hub_models_may_reach_for_the_hub() -> None:
     assert [offline(one) for one in ("org/model", "/opt/model", "pvc://claim/model")] == [False, True, True]
 
 
+CACHED = make_profile(model={"source": "org/model", "revision": "a/b", "cache": {"claim": "models"}})
+
+
+def test_a_cached_model_is_fetched_before_the_engine_which_cannot_write_to_it_nor_reach_the_hub() -> None:
+    spec = pod_spec(CACHED, make_pool(template={"modelSecretRef": {"name": "hub", "key": "token"}}))
+    (fetch,), (engine,) = spec["initContainers"], spec["containers"]
+    assert fetch["command"][:2] == ["python3", "-c"]
+    assert fetch["command"][3:] == ["org/model", "a/b", "/model-cache/org--model/a--b"]
+    assert engine["args"][0] == "/model-cache/org--model/a--b"
+    assert "--revision" not in engine["args"]
+    (of_fetch,) = (one for one in fetch["volumeMounts"] if one["mountPath"] == "/model-cache")
+    (of_engine,) = (one for one in engine["volumeMounts"] if one["mountPath"] == "/model-cache")
+    assert of_engine == {**of_fetch, "readOnly": True}
+    (volume,) = (one for one in spec["volumes"] if one["name"] == of_fetch["name"])
+    assert volume["persistentVolumeClaim"] == {"claimName": "models"}
+    assert {one["name"]: one.get("value") for one in engine["env"]}["HF_HUB_OFFLINE"] == "1"
+    assert {one["name"]: one.get("value") for one in fetch["env"]}["HF_HUB_OFFLINE"] == "0"
+    assert ["HF_TOKEN" in {one["name"] for one in each["env"]} for each in (fetch, engine)] == [True, False]
+
+
+def test_fetching_takes_no_more_than_the_engine() -> None:
+    spec = pod_spec(CACHED)
+    (fetch,), (engine,) = spec["initContainers"], spec["containers"]
+    assert fetch["resources"] == engine["resources"]
+    assert fetch["securityContext"] == engine["securityContext"]
+
+
+def test_every_field_of_the_container_that_fetches_is_one_that_kubernetes_knows() -> None:
+    client.V1PodSpec.model_validate(pod_spec(CACHED))
+
+
 def test_labels_of_a_pool_never_replace_those_that_select_its_pods() -> None:
     pool = make_pool(template={"labels": {"workslice.dev/pool": "other"}})
     assert (
@@ -153,5 +184,5 @@ def test_a_policy_without_peers_lets_nobody_in() -> None:
     assert network_policy(make_pool(), Installation("workslice"))["spec"]["ingress"] == []
 
 
-def pod_spec(profile: Any) -> Any:
-    return new_deployment(make_pool(), profile)["spec"]["template"]["spec"]
+def pod_spec(profile: Any, pool: Any = None) -> Any:
+    return new_deployment(pool or make_pool(), profile)["spec"]["template"]["spec"]

@@ -13,6 +13,7 @@ _WORST_FIRST: Final = (
     Reason.ENGINE_FAILED,
     Reason.WARM_UP_FAILED,
     Reason.CRASH_LOOPING,
+    Reason.MODEL_FETCH_FAILED,
     Reason.IMAGE_PULL_FAILED,
     Reason.VOLUME_FAILED,
     Reason.START_TIMED_OUT,
@@ -33,7 +34,7 @@ def engines_ready(
     if ready < desired and observed.missing_volumes:
         claims = ", ".join(observed.missing_volumes)
         message = (
-            f"{progress}; PersistentVolumeClaim {claims} of the profile's model.source does not exist: create it in the namespace "
+            f"{progress}; PersistentVolumeClaim {claims} of the profile's model does not exist: create it in the namespace "
             f"{observed.pool.metadata.namespace}"
         )
         return Finding(False, Reason.MODEL_VOLUME_MISSING, message)

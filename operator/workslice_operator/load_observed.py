@@ -94,7 +94,7 @@ async def load_observed(
     own_labels = f"{POOL_LABEL}={pool.metadata.name},{MANAGED_BY_LABEL}={MANAGED_BY}"
     replica_sets = await kube.list(REPLICA_SETS, namespace, labels=own_labels)
     pods = await kube.list(PODS, namespace, labels=own_labels)
-    claim = locate_model(profile.spec.model.source).claim if profile else None
+    claim = locate_model(profile.spec.model).claim if profile else None
     missing = (claim,) if claim and await kube.get(CLAIMS, namespace, claim) is None else ()
     return Observed(
         pool=pool,

@@ -4,9 +4,10 @@ import hashlib
 import json
 from typing import Final
 
-from workslice_api.profile import ModelShape as StatedShape
+from workslice_api.model_spec import ModelShape as StatedShape
 from workslice_api.profile import WorkspaceProfile
 from workslice_api.quantity import quantity_bytes
+from workslice_operator.config_shape import is_of
 from workslice_operator.sizing import EngineSettings, ModelShape
 
 _CHANGING_MEMORY: Final = (
@@ -23,16 +24,25 @@ _CHANGING_MEMORY: Final = (
 """Flags (or how they begin) after which the estimate does not hold."""
 
 
+def known_shape(profile: WorkspaceProfile) -> StatedShape | None:
+    """The shape that the profile states, else the one that was found when the model was fetched."""
+    found = profile.status.model
+    if profile.spec.model.shape is not None or found is None:
+        return profile.spec.model.shape
+    return found.shape if is_of(found, profile.spec.model) else None
+
+
 def model_shape(profile: WorkspaceProfile) -> ModelShape | None:
-    """The shape that the profile states."""
-    stated: StatedShape | None = profile.spec.model.shape
+    """The known shape in the terms of the account."""
+    stated = known_shape(profile)
     return ModelShape(**stated.model_dump(exclude={"quantization"})) if stated else None
 
 
 def engine_settings(profile: WorkspaceProfile) -> EngineSettings:
     """What the engine is told that its memory depends on."""
     spec = profile.spec
-    stored = spec.model.shape.quantization if spec.model.shape else None
+    shape = known_shape(profile)
+    stored = shape.quantization if shape else None
     return EngineSettings(
         version=spec.engine.version,
         max_tokens=spec.workspace.max_tokens,
@@ -60,7 +70,7 @@ def settings_digest(profile: WorkspaceProfile, slice_: str) -> str:
     """Changes whenever an engine on that slice might have another KV cache: a measurement holds for one digest."""
     spec = profile.spec
     decisive = [
-        spec.model.model_dump(exclude={"shape"}),
+        spec.model.model_dump(exclude={"shape", "cache"}),
         spec.memory.model_dump(exclude={"host"}),
         spec.workspace.model_dump(),
         spec.engine.model_dump(exclude={"startup_timeout", "long_prefill_token_threshold", "warmup"}),

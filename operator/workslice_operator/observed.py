@@ -9,6 +9,7 @@ from workslice_api.names import (
     DELETION_COST_ANNOTATION,
     ENGINE_CONTAINER,
     FAILED_TEMPLATE_ANNOTATION,
+    MODEL_FETCH_CONTAINER,
     READY_TEMPLATE_ANNOTATION,
     TEMPLATE_HASH_ANNOTATION,
 )
@@ -56,6 +57,17 @@ class Obstacle:
 
 
 @dataclass(frozen=True)
+class ModelFetch:
+    """The container of a pod that fetches the model before the engine starts."""
+
+    done: bool
+    failure: str
+    """What it said when it failed last, and has not succeeded since; empty otherwise."""
+    found: str = ""
+    """What it said of the model when it was done."""
+
+
+@dataclass(frozen=True)
 class PodFacts:
     """One engine pod."""
 
@@ -91,6 +103,8 @@ class PodFacts:
     """Its volumes are mounted and its network is there: only the images are missing before its containers run."""
     obstacle: Obstacle | None = None
     """What keeps it from that, or from being ready, where Kubernetes has warned."""
+    fetch: ModelFetch | None = None
+    """None: its model is not fetched into a volume."""
 
     @property
     def live(self) -> bool:
@@ -257,8 +271,12 @@ def pod_facts(raw: Mapping[str, Any]) -> PodFacts:
     conditions = {one["type"]: one for one in status.get("conditions") or []}
     scheduled = conditions.get("PodScheduled", {})
     engine = _named(status.get("containerStatuses"))
+    fetching = _named(status.get("initContainerStatuses"), MODEL_FETCH_CONTAINER)
+    fetch = _model_fetch(fetching) if fetching else None
     state, last = engine.get("state") or {}, engine.get("lastState") or {}
-    waiting = state.get("waiting") or {}
+    # Until the model is there, the engine's container only says that it waits for that.
+    first_state = fetching.get("state") or {} if fetch and not fetch.done else state
+    waiting = first_state.get("waiting") or {}
     ended = state.get("terminated") or last.get("terminated")
     limits = _named(spec.get("containers")).get("resources", {}).get("limits") or {}
     return PodFacts(
@@ -281,6 +299,7 @@ def pod_facts(raw: Mapping[str, Any]) -> PodFacts:
         node=spec.get("nodeName", ""),
         deletion_cost=_deletion_cost(metadata),
         silent=_is_silent(conditions.get("Ready", {}), state.get("running") or {}),
+        fetch=fetch,
         sandboxed=conditions.get("PodReadyToStartContainers", {}).get("status") != "False",
     )
 
@@ -333,8 +352,17 @@ def _deletion_cost(metadata: Mapping[str, Any]) -> int:
         return 0  # the ReplicaSet controller ignores it too
 
 
-def _named(containers: Iterable[Mapping[str, Any]] | None) -> Mapping[str, Any]:
-    return next((one for one in containers or () if one["name"] == ENGINE_CONTAINER), {})
+def _named(containers: Iterable[Mapping[str, Any]] | None, name: str = ENGINE_CONTAINER) -> Mapping[str, Any]:
+    return next((one for one in containers or () if one["name"] == name), {})
+
+
+def _model_fetch(raw: Mapping[str, Any]) -> ModelFetch:
+    state, last = raw.get("state") or {}, raw.get("lastState") or {}
+    ended = state.get("terminated") or last.get("terminated") or {}
+    if state.get("terminated", {}).get("exitCode") == 0:
+        return ModelFetch(done=True, failure="", found=ended.get("message", ""))
+    failed = ended.get("exitCode", 0) != 0
+    return ModelFetch(done=False, failure=(ended.get("message") or ended.get("reason", "")) if failed else "")
 
 
 def _scheduled_at(

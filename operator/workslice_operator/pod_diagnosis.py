@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from workslice_api.names import ENGINE_CONTAINER, Reason
+from workslice_api.names import ENGINE_CONTAINER, MODEL_FETCH_CONTAINER, Reason
 from workslice_operator.engine_death import core_death, was_told_to_end
+from workslice_operator.fetch_failure import fetch_failure
 from workslice_operator.last_words import advice_on, last_words, shortened
 from workslice_operator.observed import UNHEALTHY, ContainerExit, Obstacle, PodFacts
 
@@ -63,6 +64,8 @@ def diagnose(
         )
     if pod.obstacle is not None:
         return _obstacle(pod, pod.obstacle, namespace)
+    if pod.fetch is not None and pod.fetch.failure:
+        return Diagnosis(Reason.MODEL_FETCH_FAILED, fetch_failure(pod.name, namespace, pod.fetch.failure))
     if pod.silent:  # before the exit of a container that is long replaced
         return Diagnosis(
             Reason.NOT_ANSWERING,
@@ -151,6 +154,12 @@ def _killed_by_startup_probe(ended: ContainerExit, startup_timeout: float) -> bo
 
 
 def _timed_out(pod: PodFacts, namespace: str, startup_timeout: float) -> Diagnosis:
+    if pod.fetch is not None and not pod.fetch.done:
+        return Diagnosis(
+            Reason.START_TIMED_OUT,
+            f"{pod.name} has been fetching its model for more than {startup_timeout:g} s and goes on: raise engine.startupTimeout of the "
+            f"profile if it may take longer, else see kubectl -n {namespace} logs {pod.name} -c {MODEL_FETCH_CONTAINER}",
+        )
     return Diagnosis(
         Reason.START_TIMED_OUT,
         f"{pod.name} did not answer /health within {startup_timeout:g} s: raise engine.startupTimeout of the profile if the model "

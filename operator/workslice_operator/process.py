@@ -13,6 +13,7 @@ from workslice_operator.cached_kube import CachedKube, LiveReads
 from workslice_operator.crds_present import wait_for_crds
 from workslice_operator.engine_metrics import EngineMetrics
 from workslice_operator.event_writer import EventWriter
+from workslice_operator.found_models import FoundModels
 from workslice_operator.handlers import registry_of_handlers, watch
 from workslice_operator.health_server import health_server
 from workslice_operator.json_log import configure_logging
@@ -64,6 +65,7 @@ class Operator:
         cached = CachedKube(fenced, watched)
         pools = PoolList(cached, self.own[POOLS])
         events = EventWriter(fenced, settings.identity, utc_now)
+        found = FoundModels(self.workers.add)
         self.pools = PoolReconciler(
             kube=cached,
             live=LiveReads(fenced, watched),
@@ -78,9 +80,10 @@ class Operator:
             wake=self.workers.add,
             clock=utc_now,
             monotonic=loop.time,
+            found=found,
         )
         self.profiles = ProfileReconciler(
-            cached, pools, self.kinds.inventory, events, self.metrics, self.workers.add, utc_now
+            cached, pools, self.kinds.inventory, events, self.metrics, self.workers.add, utc_now, found
         )
         self.resync = Resync(
             self.own[POOLS].listed,

@@ -12,6 +12,7 @@ from workslice_api.pool import WorkspacePool
 from workslice_api.profile import SliceFit, WorkspaceProfile
 from workslice_operator import sizing
 from workslice_operator.cache_measurement import measurements
+from workslice_operator.config_shape import is_of
 from workslice_operator.finding import Finding
 from workslice_operator.gpu_products import known_slices, usable_memory
 from workslice_operator.memory_settings import engine_settings, model_shape, settings_digest, unknown_argument
@@ -55,7 +56,7 @@ def _row(
         )
     smallest = min(memories, key=lambda product: (memories[product], product))
     if shape is None:
-        message = "model.shape is not set"
+        message = _why_unknown(profile)
         return SliceFit(profile=slice_, product=smallest, usable_bytes=memories[smallest], message=message)
     settings = engine_settings(profile)
     sized = {product: sizing.size(shape, settings, memory) for product, memory in memories.items()}
@@ -122,7 +123,7 @@ def _finding(
         return Finding(True, Reason.MEASURED, told)
     if shape is None:
         message = (
-            "model.shape is not set, so whether the model fits shows when an engine starts: copy the numbers of the model's config.json "
+            f"{_why_unknown(profile)}, so whether the model fits shows when an engine starts: copy the numbers of the model's config.json "
             "into model.shape to know before"
         )
         return Finding(None, Reason.SHAPE_UNKNOWN, message)
@@ -134,6 +135,15 @@ def _finding(
     if any(one.fits is None for one in rows):
         return Finding(None, Reason.MEMORY_UNKNOWN, told)
     return Finding(False, Reason.DOES_NOT_FIT, f"{told}; {_way_out(profile, rows, shape, inventory)}")
+
+
+def _why_unknown(profile: WorkspaceProfile) -> str:
+    model, found = profile.spec.model, profile.status.model
+    if model.cache is None:
+        return "model.shape is not set"
+    if found is None or not is_of(found, model):
+        return "the model has not been fetched yet, and model.shape is not set"
+    return found.message
 
 
 def _way_out(

@@ -15,6 +15,7 @@ from workslice_operator.cache_measurement import deviations
 from workslice_operator.event_writer import EventWriter
 from workslice_operator.faults import faults
 from workslice_operator.finding import Finding
+from workslice_operator.found_models import FoundModels
 from workslice_operator.keys import Key, pool_key
 from workslice_operator.kube_api import PROFILES, Kube, NotFound, Object
 from workslice_operator.metrics import Metrics
@@ -43,14 +44,18 @@ class ProfileReconciler:
         metrics: Metrics,
         wake: Callable[[Key], None],
         clock: Callable[[], datetime],
+        found: FoundModels,
     ) -> None:
-        """`pools` reads all pools of the cluster that can be read; `wake` queues a key; `clock` tells UTC time with its zone."""
+        """`pools` reads all pools of the cluster that can be read; `wake` queues a key; `clock` tells UTC time with its zone; pools tell
+        `found` of models.
+        """
         self._kube = kube
         self._inventory = inventory
         self._events = events
         self._metrics = metrics
         self._wake = wake
         self._clock = clock
+        self._found = found
         # At a resync many profiles are reconciled at once: those that ask at the same time share one list of the pools.
         self._pools = SharedRead(pools, 0.0)
         self._seen: dict[Key, tuple[Any, ...]] = {}
@@ -67,6 +72,7 @@ class ProfileReconciler:
             if self._seen.pop(key, None) is not None:
                 self._wake_pools(pools)
             self._metrics.show_faults("profile_fault", (), key.name)
+            self._found.forget(key.name)
             return None
         version = _version(raw)
         try:
@@ -85,6 +91,9 @@ class ProfileReconciler:
         if says_paused(profile.status.conditions):
             note = EventNote("Normal", Reason.RESUMED, "no longer paused: the operator goes on with the profile")
             await self._events.write(PROFILE_KIND, profile.metadata, note)
+        before = profile.status
+        found = before.model_copy(update={"model": self._found.of(profile)})
+        profile = profile.model_copy(update={"status": found})
         status = profile_status(profile, pools, await self._inventory.get(), self._clock())
         self._metrics.show_faults("profile_fault", faults(status.conditions), key.name)
         verdicts = [find_condition(status.conditions, one) for one in (ConditionType.ACCEPTED, ConditionType.FITS)]
@@ -93,7 +102,7 @@ class ProfileReconciler:
         for sentence in deviations(profile.status.slices, status.slices):
             note = EventNote("Warning", Reason.ESTIMATE_OFF, sentence)
             await self._events.write(PROFILE_KIND, profile.metadata, note)
-        if status != profile.status:
+        if status != before:
             await self._write(profile, status.to_wire())
         # No event tells of nodes, so a profile that lacks its slices, or whose model needs larger ones, looks for them again.
         return None if accepted == "True" and fits != "False" else LOOK_AGAIN_SECONDS

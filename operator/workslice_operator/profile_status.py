@@ -31,6 +31,7 @@ def profile_status(
         condition(type_, one.status, one.reason, one.message, generation, stamp) for type_, one in findings.items()
     ]
     return WorkspaceProfileStatus(
+        model=profile.status.model,
         observed_generation=generation,
         pools=users[:_MAX_POOLS],
         pool_count=len(users),

@@ -24,6 +24,7 @@ from workslice_operator.engine_logs import EngineLogs
 from workslice_operator.engine_measurer import EngineMeasurer
 from workslice_operator.event_writer import EventWriter
 from workslice_operator.faults import faults
+from workslice_operator.found_models import FoundModels
 from workslice_operator.idle import remember_idle
 from workslice_operator.installation import Installation
 from workslice_operator.keys import Key, profile_key
@@ -96,10 +97,11 @@ class PoolReconciler:
         wake: Callable[[Key], None],
         clock: Callable[[], datetime],
         monotonic: Callable[[], float],
+        found: FoundModels,
     ) -> None:
         """`kube` may tell what was so a moment ago, `live` tells what is; `signal` gives the demand of a pool (namespace/name), `routers`
-        their report on its replicas, `engine` the load of the engine at an IP address; `wake` queues a key; `clock` tells UTC time with
-        its zone.
+        their report on its replicas, `engine` the load of the engine at an IP address; `found` hears what pods find out of models; `wake`
+        queues a key; `clock` tells UTC time with its zone.
         """
         self._kube = kube
         self._live = live
@@ -116,6 +118,7 @@ class PoolReconciler:
         self._wake = wake
         self._clock = clock
         self._monotonic = monotonic
+        self._found = found
         self._remembered: dict[Key, _Remembered] = {}
         self._unreadable: set[Key] = set()
         self._rolling = RollingPools(wake)
@@ -216,6 +219,8 @@ class PoolReconciler:
         observed = await load_observed(
             reads, pool, children, conflict, self._signal(pool.key), await self._inventory.get()
         )
+        if observed.profile is not None:
+            self._found.tell(observed.profile, observed.pods)
         now = self._clock()
         pods = await self._engine_logs.completed(pool.metadata.namespace, observed.pods)
         warmed_up = observed.profile is not None and observed.profile.spec.engine.warmup is not None

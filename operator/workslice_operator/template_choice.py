@@ -153,6 +153,12 @@ def _place(of: TemplateRecord) -> tuple[Any, ...]:
 _NEEDS: Final[Mapping[Reason, Callable[[TemplateRecord], tuple[Any, ...]]]] = {
     Reason.PODS_REFUSED: _place,
     Reason.IMAGE_PULL_FAILED: lambda of: (of.profile.engine.image, of.pool.template),
-    Reason.MODEL_VOLUME_MISSING: lambda of: (of.profile.model.source,),
+    Reason.MODEL_VOLUME_MISSING: lambda of: (of.profile.model.source, of.profile.model.cache),
+    Reason.MODEL_FETCH_FAILED: lambda of: (
+        of.profile.model,
+        of.profile.engine.image,
+        of.profile.engine.env,
+        of.pool.template,
+    ),
 }
 """What of a version decides whether a fault of the cluster's hits it."""

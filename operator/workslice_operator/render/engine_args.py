@@ -16,6 +16,7 @@ from workslice_operator.render.termination import termination
 def engine_args(pool: WorkspacePool, profile: WorkspaceProfile) -> list[str]:
     """Arguments of the engine container; the profile's extraArgs come last."""
     spec = profile.spec
+    location = locate_model(spec.model)
     flags: list[tuple[str, str]] = [
         ("--host", "0.0.0.0"),
         ("--port", str(ENGINE_PORT)),
@@ -34,7 +35,7 @@ def engine_args(pool: WorkspacePool, profile: WorkspaceProfile) -> list[str]:
     ]
     if spec.memory.kv_cache is not None:
         flags.append(("--kv-cache-memory-bytes", str(quantity_bytes(spec.memory.kv_cache))))
-    if spec.model.revision is not None:
+    if spec.model.revision is not None and not location.cached:
         flags.append(("--revision", spec.model.revision))
     if spec.model.dtype is not None:
         flags.append(("--dtype", spec.model.dtype))
@@ -43,4 +44,4 @@ def engine_args(pool: WorkspacePool, profile: WorkspaceProfile) -> list[str]:
     if spec.engine.kv_cache_dtype != "auto":
         flags.append(("--kv-cache-dtype", spec.engine.kv_cache_dtype))
     known = [part for flag, value in flags if knows_flag(spec.engine.version, flag) for part in (flag, value)]
-    return [locate_model(spec.model.source).argument, *known, *spec.engine.extra_args]
+    return [location.argument, *known, *spec.engine.extra_args]

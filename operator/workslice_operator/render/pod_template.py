@@ -8,10 +8,11 @@ from typing import Any, Final
 from workslice_api import names
 from workslice_api.pool import WorkspacePool
 from workslice_api.profile import WorkspaceProfile
-from workslice_operator.model_source import MOUNT_PATH, locate_model
+from workslice_operator.model_source import locate_model
 from workslice_operator.render.engine_args import engine_args
 from workslice_operator.render.engine_resources import engine_resources
 from workslice_operator.render.identity import engine_selector
+from workslice_operator.render.model_fetch import model_fetch
 from workslice_operator.render.placement import merged_affinity
 from workslice_operator.render.pre_stop import pre_stop
 from workslice_operator.render.probes import engine_probes
@@ -40,6 +41,7 @@ def pod_template(pool: WorkspacePool, profile: WorkspaceProfile) -> dict[str, An
             "seccompProfile": {"type": "RuntimeDefault"},
         },
         "terminationGracePeriodSeconds": ending.grace_period,
+        "initContainers": _model_fetch(pool, profile),
         "containers": [_engine(pool, profile, ending.pre_stop)],
         "volumes": _volumes(pool, profile),
         "affinity": merged_affinity(template.affinity, profile.spec.slice.products),
@@ -69,11 +71,23 @@ def _engine(pool: WorkspacePool, profile: WorkspaceProfile, notice: int) -> dict
         "name": names.ENGINE_CONTAINER,
         "image": profile.spec.engine.image,
         "args": engine_args(pool, profile),
-        "env": _environment(pool, profile),
+        "env": _environment(pool, profile, locate_model(profile.spec.model).hub),
         "ports": [{"name": names.ENGINE_PORT_NAME, "containerPort": names.ENGINE_PORT, "protocol": "TCP"}],
-        "resources": engine_resources(profile),
         **engine_probes(profile.spec.engine),
         "lifecycle": {"preStop": pre_stop(notice)},
+        **_common(profile),
+        "volumeMounts": _mounts(pool, profile),
+    }
+
+
+def _model_fetch(pool: WorkspacePool, profile: WorkspaceProfile) -> list[dict[str, Any]]:
+    environment, mounts = _environment(pool, profile, downloads=True), _mounts(pool, profile)
+    return model_fetch(profile, environment, mounts, _common(profile))
+
+
+def _common(profile: WorkspaceProfile) -> dict[str, Any]:
+    return {
+        "resources": engine_resources(profile),
         # The end of vLLM's log is where it says what is wrong; the pool's conditions quote it.
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "securityContext": {
@@ -81,12 +95,11 @@ def _engine(pool: WorkspacePool, profile: WorkspaceProfile, notice: int) -> dict
             "readOnlyRootFilesystem": True,
             "capabilities": {"drop": ["ALL"]},
         },
-        "volumeMounts": _mounts(pool, profile),
     }
 
 
-def _environment(pool: WorkspacePool, profile: WorkspaceProfile) -> list[dict[str, Any]]:
-    location = locate_model(profile.spec.model.source)
+def _environment(pool: WorkspacePool, profile: WorkspaceProfile, downloads: bool) -> list[dict[str, Any]]:
+    """Variables of a container; `downloads`: it may reach for the hub."""
     ours: dict[str, dict[str, Any]] = {
         # The user has no entry in the image's passwd file and the root file system is read-only: caches go to /tmp, and
         # libraries that ask for the user's name find one.
@@ -96,10 +109,10 @@ def _environment(pool: WorkspacePool, profile: WorkspaceProfile) -> list[dict[st
         "VLLM_NO_USAGE_STATS": {"value": "1"},
         "DO_NOT_TRACK": {"value": "1"},
     }
-    if not location.hub:
+    if not downloads:
         ours["HF_HUB_OFFLINE"] = {"value": "1"}
     secret = pool.spec.template.model_secret_ref
-    if secret is not None:
+    if secret is not None and (downloads or not locate_model(profile.spec.model).cached):
         ours["HF_TOKEN"] = {"valueFrom": {"secretKeyRef": secret.to_wire()}}
     theirs = {one.name: {"value": one.value} for one in profile.spec.engine.env}
     return [{"name": name, **source} for name, source in {**ours, **theirs}.items()]
@@ -110,9 +123,10 @@ def _volumes(pool: WorkspacePool, profile: WorkspaceProfile) -> list[dict[str, A
         {"name": _TMP, "emptyDir": {}},
         {"name": _SHM, "emptyDir": {"medium": "Memory", "sizeLimit": "1Gi"}},
     ]
-    claim = locate_model(profile.spec.model.source).claim
-    if claim is not None:
-        volumes.append({"name": _MODEL, "persistentVolumeClaim": {"claimName": claim, "readOnly": True}})
+    location = locate_model(profile.spec.model)
+    if location.claim is not None:
+        read_only = {} if location.cached else {"readOnly": True}
+        volumes.append({"name": _MODEL, "persistentVolumeClaim": {"claimName": location.claim, **read_only}})
     return [*volumes, *pool.spec.template.volumes]
 
 
@@ -121,8 +135,9 @@ def _mounts(pool: WorkspacePool, profile: WorkspaceProfile) -> list[dict[str, An
         {"name": _TMP, "mountPath": "/tmp"},
         {"name": _SHM, "mountPath": "/dev/shm"},
     ]
-    if locate_model(profile.spec.model.source).claim is not None:
-        mounts.append({"name": _MODEL, "mountPath": MOUNT_PATH, "readOnly": True})
+    location = locate_model(profile.spec.model)
+    if location.claim is not None:
+        mounts.append({"name": _MODEL, "mountPath": location.mount, "readOnly": True})
     return [*mounts, *pool.spec.template.volume_mounts]
 
 

@@ -1,0 +1,63 @@
+"""A hub model is fetched once into the volume of `model.cache`, whatever the number of replicas; the hub is a pod that counts."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from demo.question import SHORT_QUESTION, ask
+
+import manifests
+import model_hub
+from installed import MODEL, Installation
+from probe_pods import address, caller
+from scratch import Scratch
+
+pytestmark = pytest.mark.embedded  # the volume is a folder of this machine
+SOURCE = "org/tiny"
+COUNTS = "import urllib.request as u; print(u.urlopen('http://127.0.0.1:8000/fetched').read().decode())"
+
+
+@pytest.fixture
+def endpoint(scratch: Scratch, installation: Installation) -> Iterator[str]:
+    """The address of a pod that is a hub of the tiny model."""
+    pod = caller("hub", scratch.namespace, installation.images.router)
+    (container,) = pod["spec"]["containers"]
+    program = Path(model_hub.__file__).read_text().replace("$", "$$")
+    container["command"] = ["python3", "-c", program, "8000", SOURCE, f"/models/{MODEL}"]
+    container["volumeMounts"] = [{"name": "models", "mountPath": "/models", "readOnly": True}]
+    container["readinessProbe"] = {"httpGet": {"path": "/fetched", "port": 8000}, "periodSeconds": 1}
+    pod["spec"]["volumes"] = [{"name": "models", "persistentVolumeClaim": {"claimName": "models", "readOnly": True}}]
+    scratch.cluster.apply([pod])
+    yield f"http://{address(scratch.cluster, scratch.namespace, 'hub')}:8000"
+    scratch.cluster.kubectl("delete", "pod", "hub", "-n", scratch.namespace)
+
+
+def cached(endpoint: str, image: str, source: str = SOURCE) -> dict[str, Any]:
+    """The parts of a profile whose model comes from a hub."""
+    variables = [{"name": "HF_ENDPOINT", "value": endpoint}]
+    return {
+        "model": {"source": source, "cache": {"claim": "cache"}},
+        "engine": manifests.engine(image) | {"env": variables},
+        "slice_profile": "1g.10gb",
+    }
+
+
+def test_two_replicas_fetch_each_file_once_and_a_wrong_name_is_told(
+    scratch: Scratch, endpoint: str, installation: Installation, models_folder: Path, tmp_path: Path
+) -> None:
+    tmp_path.chmod(0o777)  # engines run as a user of their own
+    scratch.cluster.apply(manifests.volume(scratch.namespace, "cache", tmp_path, "ReadWriteMany"))
+
+    scratch.profile(**cached(endpoint, scratch.engine_image, source="org/typo"))
+    scratch.pool(replicas=2)
+    said = scratch.wait_for("EnginesReady", "False", "ModelFetchFailed", saying="Repository Not Found")
+    assert f"{endpoint}/api/models/org/typo" in said
+    assert "correct model.source" in said
+
+    scratch.profile(**cached(endpoint, scratch.engine_image))
+    scratch.wait_for("Ready", "True", "PoolReady", saying="2 of 2", seconds=240)
+    assert ask(installation.client(), scratch.namespace, SHORT_QUESTION, stream=False, max_tokens=4).completion_tokens
+    counts = json.loads(scratch.cluster.kubectl("exec", "hub", "-n", scratch.namespace, "--", "python3", "-c", COUNTS))
+    assert counts == {one.name: 1 for one in (models_folder / MODEL).iterdir()}

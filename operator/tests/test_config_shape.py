@@ -1,0 +1,106 @@
+import json
+from typing import Any
+
+import pytest
+
+from workslice_api.model_spec import ModelSource
+from workslice_operator.config_shape import found_model, is_of
+
+LLAMA = {
+    "model_type": "llama",
+    "num_hidden_layers": 32,
+    "hidden_size": 4096,
+    "intermediate_size": 14336,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "vocab_size": 128_256,
+    "tie_word_embeddings": False,
+}
+
+
+def found(config: Any, **elements: int) -> Any:
+    known = {"source": "org/m", "revision": "main", "config": config, "elements": elements}
+    result = found_model(json.dumps(known))
+    assert result is not None
+    return result
+
+
+def test_the_shape_of_a_plain_model_is_read() -> None:
+    shape = found(LLAMA, BF16=8_030_261_248).shape
+    assert shape.to_wire() == {
+        "parameters": 8_030_261_248,
+        "layers": 32,
+        "hiddenSize": 4096,
+        "intermediateSize": 14336,
+        "kvHeads": 8,
+        "headSize": 128,
+        "vocabulary": 128_256,
+        "tiedEmbeddings": False,
+    }
+
+
+def test_heads_have_the_size_and_number_that_the_file_says_and_else_what_follows() -> None:
+    said = found({**LLAMA, "head_dim": 64}, BF16=1).shape
+    without = found({**LLAMA, "num_key_value_heads": None}, BF16=1).shape
+    assert (said.head_size, without.kv_heads, without.head_size) == (64, 32, 128)
+
+
+@pytest.mark.parametrize(
+    ("quantized", "elements", "quantization", "parameters"),
+    [
+        ({"quant_method": "fp8"}, {"F8_E4M3": 100, "BF16": 10}, "fp8", 110),
+        ({"quant_method": "compressed-tensors", "format": "float-quantized"}, {"F8_E4M3": 100}, "fp8", 100),
+        ({"quant_method": "compressed-tensors", "format": "int-quantized"}, {"I8": 100, "BF16": 1}, "int8", 101),
+        ({"quant_method": "awq", "bits": 4}, {"I32": 10, "F16": 3}, "awq", 83),
+        ({"quant_method": "gptq", "bits": 4}, {"I32": 10, "F16": 3}, "gptq", 83),
+    ],
+)
+def test_weights_that_are_quantized_are_counted_one_by_one(
+    quantized: Any, elements: dict[str, int], quantization: str, parameters: int
+) -> None:
+    shape = found({**LLAMA, "quantization_config": quantized}, **elements).shape
+    assert (shape.quantization, shape.parameters) == (quantization, parameters)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"model_type": "deepseek_v3"}, "models of the kind deepseek_v3 are not estimated"),
+        ({"layer_types": ["full_attention", "sliding_attention"]}, "do not attend to the whole context"),
+        ({"sliding_window": 4096}, "a sliding window"),
+        ({"vocab_size": None, "hidden_size": "x"}, "has no hidden_size and no vocab_size"),
+        ({"num_hidden_layers": 0}, "has a strange layers"),
+        ({"num_attention_heads": 0, "num_key_value_heads": None}, "has a strange kv"),
+        ({"quantization_config": {"quant_method": "bitsandbytes"}}, "quantized by bitsandbytes are not estimated"),
+        ({"quantization_config": {"quant_method": "gptq", "bits": 3}}, "quantized by gptq are not estimated"),
+    ],
+    ids=["latent attention", "hybrid", "window", "lacking", "zero", "no heads", "unknown method", "other bits"],
+)
+def test_of_what_the_estimate_does_not_hold_for_nothing_is_said_but_why(change: dict[str, Any], why: str) -> None:
+    model = found({**LLAMA, **change}, BF16=100, I32=100)
+    assert model.shape is None
+    assert why in model.message
+
+
+def test_a_window_that_is_switched_off_is_none() -> None:
+    assert found({**LLAMA, "sliding_window": 4096, "use_sliding_window": False}, BF16=1).shape is not None
+
+
+def test_a_model_without_config_or_weights_has_no_shape() -> None:
+    model = found_model('{"source": "org/m", "revision": "main"}')
+    assert model is not None
+    assert model.message == "the model has no config.json or no safetensors"
+
+
+@pytest.mark.parametrize("text", ["", "OOMKilled", "[]", '{"config": {}}'])
+def test_what_is_not_said_by_the_container_that_fetches_is_no_model(text: str) -> None:
+    assert found_model(text) is None
+
+
+def test_what_was_found_holds_for_one_revision_of_one_model() -> None:
+    model = found(LLAMA, BF16=1)
+    assert is_of(model, ModelSource(source="org/m"))
+    assert is_of(model, ModelSource(source="org/m", revision="main"))
+    assert not is_of(model, ModelSource(source="org/m", revision="v2"))
+    assert not is_of(model, ModelSource(source="org/other"))
+    assert not is_of(None, ModelSource(source="org/m"))

@@ -1,0 +1,72 @@
+import json
+from typing import Any
+
+from pool_facts import LLAMA_SHAPE, make_pod, make_profile
+from test_config_shape import LLAMA
+
+from workslice_api.model_spec import FoundModel
+from workslice_operator.found_models import FoundModels
+from workslice_operator.keys import Key, profile_key
+from workslice_operator.observed import ModelFetch
+from workslice_operator.profile_fit import profile_fit
+
+CACHED = {"source": "org/m", "cache": {"claim": "models"}}
+
+
+def fetched(name: str = "a", **known: Any) -> Any:
+    said = {"source": "org/m", "revision": "main", "config": LLAMA, "elements": {"BF16": 8_030_261_248}} | known
+    return make_pod(name, fetch=ModelFetch(done=True, failure="", found=json.dumps(said)))
+
+
+def test_a_profile_hears_once_of_what_its_pods_have_found() -> None:
+    woken: list[Key] = []
+    found, profile = FoundModels(woken.append), make_profile(model=CACHED)
+    for _ in range(2):
+        found.tell(profile, [fetched("a"), fetched("b"), make_pod("c")])
+    assert woken == [profile_key("small")]
+    of = found.of(profile)
+    assert of is not None
+    assert of.shape is not None
+    assert of.shape.parameters == 8_030_261_248
+
+
+def test_what_pods_of_an_earlier_model_say_counts_for_nothing() -> None:
+    woken: list[Key] = []
+    found, profile = FoundModels(woken.append), make_profile(model={**CACHED, "revision": "v2"})
+    found.tell(profile, [fetched()])
+    assert (woken, found.of(profile)) == ([], None)
+
+
+def test_what_the_status_remembers_counts_after_a_restart_while_the_model_is_the_same() -> None:
+    known = FoundModel(source="org/m", revision="main", message="x")
+    profile = make_profile(model=CACHED)
+    profile = profile.model_copy(update={"status": profile.status.model_copy(update={"model": known})})
+    assert FoundModels(lambda _: None).of(profile) == known
+    other = make_profile(model={**CACHED, "revision": "v2"}).model_copy(update={"status": profile.status})
+    assert FoundModels(lambda _: None).of(other) is None
+
+
+def fits(profile: Any, found: FoundModel | None) -> Any:
+    status = profile.status.model_copy(update={"model": found})
+    finding = profile_fit(profile.model_copy(update={"status": status}), None).finding
+    return finding.status, finding.reason, finding.message
+
+
+def test_a_model_that_was_fetched_is_judged_by_the_shape_that_was_found() -> None:
+    h100 = {"profiles": ["1g.10gb"], "products": ["NVIDIA-H100-80GB-HBM3"]}
+    profile, found = make_profile(model=CACHED, slice=h100), FoundModels(lambda _: None)
+    found.tell(profile, [fetched()])
+    status, reason, message = fits(profile, found.of(profile))
+    assert (status, reason) == (False, "DoesNotFit")
+    assert "weights 15.0 GiB" in message
+    small = make_profile(model={**CACHED, "shape": LLAMA_SHAPE | {"parameters": 10**9, "layers": 8}}, slice=h100)
+    assert fits(small, found.of(profile))[0] is True, "what a person has stated counts before it"
+
+
+def test_a_profile_says_why_the_shape_of_its_model_is_not_known() -> None:
+    profile = make_profile(model=CACHED)
+    assert fits(profile, None)[2].startswith("the model has not been fetched yet, and model.shape is not set, so ")
+    found = FoundModel(source="org/m", revision="main", message="models of the kind mamba are not estimated")
+    assert fits(profile, found)[1:] == ("ShapeUnknown", fits(profile, found)[2])
+    assert fits(profile, found)[2].startswith("models of the kind mamba are not estimated, so whether the model fits")
+    assert fits(make_profile(model={"source": "org/m"}), None)[2].startswith("model.shape is not set, so ")
