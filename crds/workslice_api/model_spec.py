@@ -24,7 +24,7 @@ MODEL_RULES: Final[list[dict[str, str]]] = [
 
 class ModelShape(KubeModel):
     """The numbers of a model's config.json that decide how much memory it takes. For models whose layers all attend to the whole
-    context: those with sliding windows, latent attention (MLA) or state-space layers cache less, so leave it unset for them.
+    context: those with sliding windows or state-space layers cache less, so leave it unset for them.
     """
 
     parameters: Annotated[int, Field(ge=1, le=10_000_000_000_000)]
@@ -39,6 +39,8 @@ class ModelShape(KubeModel):
     """num_key_value_heads; num_attention_heads where the file does not have it."""
     head_size: Annotated[int, Field(ge=1, le=100_000)]
     """head_dim; hidden_size ÷ num_attention_heads where the file does not have it."""
+    latent_size: Annotated[int | None, Field(ge=1, le=100_000)] = None
+    """kv_lora_rank + qk_rope_head_dim of a model with latent attention (MLA), as DeepSeek's: it caches that in place of keys and values."""
     vocabulary: Annotated[int, Field(ge=1, le=100_000_000)]
     """vocab_size."""
     tied_embeddings: bool = False

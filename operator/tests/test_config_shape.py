@@ -45,6 +45,12 @@ def test_heads_have_the_size_and_number_that_the_file_says_and_else_what_follows
     assert (said.head_size, without.kv_heads, without.head_size) == (64, 32, 128)
 
 
+def test_latent_attention_is_told_by_its_rank() -> None:
+    latent = {"model_type": "deepseek_v2", "kv_lora_rank": 512, "qk_rope_head_dim": 64}
+    assert found({**LLAMA, **latent}, BF16=1).shape.latent_size == 576
+    assert found(LLAMA, BF16=1).shape.latent_size is None
+
+
 @pytest.mark.parametrize(
     ("quantized", "elements", "quantization", "parameters"),
     [
@@ -65,7 +71,7 @@ def test_weights_that_are_quantized_are_counted_one_by_one(
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        ({"model_type": "deepseek_v3"}, "models of the kind deepseek_v3 are not estimated"),
+        ({"model_type": "mamba"}, "models of the kind mamba are not estimated"),
         ({"layer_types": ["full_attention", "sliding_attention"]}, "do not attend to the whole context"),
         ({"sliding_window": 4096}, "a sliding window"),
         ({"vocab_size": None, "hidden_size": "x"}, "has no hidden_size and no vocab_size"),
@@ -74,7 +80,7 @@ def test_weights_that_are_quantized_are_counted_one_by_one(
         ({"quantization_config": {"quant_method": "bitsandbytes"}}, "quantized by bitsandbytes are not estimated"),
         ({"quantization_config": {"quant_method": "gptq", "bits": 3}}, "quantized by gptq are not estimated"),
     ],
-    ids=["latent attention", "hybrid", "window", "lacking", "zero", "no heads", "unknown method", "other bits"],
+    ids=["states", "hybrid", "window", "lacking", "zero", "no heads", "unknown method", "other bits"],
 )
 def test_of_what_the_estimate_does_not_hold_for_nothing_is_said_but_why(change: dict[str, Any], why: str) -> None:
     model = found({**LLAMA, **change}, BF16=100, I32=100)

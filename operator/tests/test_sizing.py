@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from startup_logs import LLAMA_3_1_8B, LLAMA_3_3_70B, QWEN2_5_7B, QWEN3_4B
 
 from workslice_operator.gpu_products import known_slices
-from workslice_operator.sizing import GIB, EngineSettings, ModelShape, nearest_change, size
+from workslice_operator.sizing import GIB, EngineSettings, ModelShape, kv_bytes_per_token, nearest_change, size
 
 DEFAULTS = EngineSettings("0.33.0", 8192, 64, 2048)
 H100 = known_slices("NVIDIA-H100-80GB-HBM3")
@@ -149,3 +149,10 @@ def test_quantized_weights_leave_the_embeddings_as_they_are_and_count_shared_one
 def test_graphs_are_set_aside_by_engines_that_count_them() -> None:
     before, after = (size(QWEN3_4B, replace(DEFAULTS, version=one), 20 * GIB).overhead for one in ("0.20.2", "0.21.0"))
     assert after - before == pytest.approx(GIB / 2, abs=1)
+
+
+def test_latent_attention_caches_one_vector_of_a_token_in_each_layer() -> None:
+    """As DeepSeek-V2-Lite on a stage of 14 layers printed it (https://github.com/vllm-project/vllm/pull/20665)."""
+    stage = ModelShape(15_706_484_224, 14, 2048, 10944, 16, 128, 102_400, latent_size=512 + 64)
+    available, tokens = 12.13 * GIB, 807_792
+    assert kv_bytes_per_token(stage, DEFAULTS) == pytest.approx(available / tokens, rel=0.001)

@@ -16,35 +16,9 @@ from workslice_operator.model_source import DEFAULT_REVISION
 _Quantization = Literal["fp8", "int8", "awq", "gptq"]
 _KINDS: Final = frozenset(
     (
-        *(
-            "arcee",
-            "cohere",
-            "exaone",
-            "gemma",
-            "glm4",
-            "granite",
-            "granitemoe",
-            "internlm2",
-            "internlm3",
-            "llama",
-            "mistral",
-            "mixtral",
-        ),
-        *(
-            "nemotron",
-            "olmo",
-            "olmo2",
-            "olmoe",
-            "phi",
-            "phi3",
-            "qwen2",
-            "qwen2_moe",
-            "qwen3",
-            "qwen3_moe",
-            "seed_oss",
-            "smollm3",
-        ),
-        *("stablelm", "starcoder2"),
+        *("arcee", "cohere", "deepseek_v2", "deepseek_v3", "exaone", "gemma", "glm4", "granite", "granitemoe"),
+        *("internlm2", "internlm3", "llama", "mistral", "mixtral", "nemotron", "olmo", "olmo2", "olmoe", "phi"),
+        *("phi3", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "seed_oss", "smollm3", "stablelm", "starcoder2"),
     )
 )
 _NEEDED: Final = ("num_hidden_layers", "hidden_size", "intermediate_size", "num_attention_heads", "vocab_size")
@@ -96,6 +70,7 @@ def _shape(config: Any, elements: Any) -> ModelShape:
             hidden_size=config["hidden_size"],
             intermediate_size=config["intermediate_size"],
             kv_heads=config.get("num_key_value_heads") or heads,
+            latent_size=_latent_size(config),
             head_size=config.get("head_dim") or config["hidden_size"] // max(1, heads),
             vocabulary=config["vocab_size"],
             tied_embeddings=bool(config.get("tie_word_embeddings")),
@@ -103,6 +78,12 @@ def _shape(config: Any, elements: Any) -> ModelShape:
         )
     except ValidationError as error:
         raise UnknownShape(f"the model's config.json has a strange {error.errors()[0]['loc'][-1]}") from error
+
+
+def _latent_size(config: Mapping[str, Any]) -> int | None:
+    """What latent attention caches of a token in each layer; None where keys and values are cached."""
+    rank = config.get("kv_lora_rank")
+    return int(rank) + int(config.get("qk_rope_head_dim", 0)) if isinstance(rank, int) else None
 
 
 def _weights(quantized: Any, elements: Mapping[str, Any]) -> tuple[_Quantization | None, int]:

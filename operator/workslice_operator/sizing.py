@@ -2,8 +2,8 @@
 
 The account is the engine's own: it may use a share of the slice's memory, from which weights, activations of a test run and CUDA graphs
 go, and what remains is the KV cache. The constants were fitted to public start-up logs (operator/tests/startup_logs.py says which, and
-which were held out). It holds for models whose layers all attend to the whole context; sliding windows, latent attention (MLA) and
-state-space layers cache less than it says.
+which were held out). It holds for models whose layers all attend to the whole context; sliding windows and state-space layers cache less
+than it says.
 """
 
 import math
@@ -55,6 +55,8 @@ class ModelShape:
     vocabulary: int
     tied_embeddings: bool = False
     """Whether the output layer shares its weights with the embeddings."""
+    latent_size: int | None = None
+    """What latent attention (MLA) caches of a token in each layer, in place of keys and values; None: the model has none."""
 
 
 @dataclass(frozen=True)
@@ -145,9 +147,10 @@ def weight_bytes(shape: ModelShape, settings: EngineSettings) -> int:
 
 
 def kv_bytes_per_token(shape: ModelShape, settings: EngineSettings) -> int:
-    """Keys and values of one token in all layers."""
+    """What is cached of one token in all layers."""
     width = 1 if settings.kv_cache_dtype == "fp8" else _DTYPE_BYTES[settings.dtype]
-    return 2 * shape.layers * shape.kv_heads * shape.head_size * width
+    keys_and_values = 2 * shape.kv_heads * shape.head_size
+    return shape.layers * (shape.latent_size or keys_and_values) * width
 
 
 def overhead_bytes(shape: ModelShape, settings: EngineSettings) -> int:
