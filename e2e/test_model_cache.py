@@ -44,20 +44,32 @@ def cached(endpoint: str, image: str, source: str = SOURCE) -> dict[str, Any]:
     }
 
 
-def test_two_replicas_fetch_each_file_once_and_a_wrong_name_is_told(
+def test_replicas_fetch_each_file_once_and_the_profile_learns_the_shape(
     scratch: Scratch, endpoint: str, installation: Installation, models_folder: Path, tmp_path: Path
 ) -> None:
     tmp_path.chmod(0o777)  # engines run as a user of their own
     scratch.cluster.apply(manifests.volume(scratch.namespace, "cache", tmp_path, "ReadWriteMany"))
 
     scratch.profile(**cached(endpoint, scratch.engine_image, source="org/typo"))
-    scratch.pool(replicas=2)
-    said = scratch.wait_for("EnginesReady", "False", "ModelFetchFailed", saying="Repository Not Found")
+    scratch.pool("typo")
+    said = scratch.wait_for("EnginesReady", "False", "ModelFetchFailed", pool="typo", saying="Repository Not Found")
     assert f"{endpoint}/api/models/org/typo" in said
     assert "correct model.source" in said
+    scratch.cluster.kubectl("delete", "wspool", "typo", "-n", scratch.namespace)
 
-    scratch.profile(**cached(endpoint, scratch.engine_image))
-    scratch.wait_for("Ready", "True", "PoolReady", saying="2 of 2", seconds=240)
+    profile = scratch.profile(**cached(endpoint, scratch.engine_image))
+    scratch.pool(replicas=2)
+    scratch.wait_for("Ready", "True", "PoolReady", saying="2 of 2", seconds=300)
     assert ask(installation.client(), scratch.namespace, SHORT_QUESTION, stream=False, max_tokens=4).completion_tokens
     counts = json.loads(scratch.cluster.kubectl("exec", "hub", "-n", scratch.namespace, "--", "python3", "-c", COUNTS))
-    assert counts == {one.name: 1 for one in (models_folder / MODEL).iterdir()}
+    files = [one for one in (models_folder / MODEL).iterdir() if one.is_file()]
+    assert counts == {one.name: 1 for one in files}
+
+    found = scratch.cluster.get("wsprof", profile)["status"]["model"]
+    config = json.loads((models_folder / MODEL / "config.json").read_text())
+    assert (found["source"], found["revision"]) == (SOURCE, "main")
+    assert found["shape"]["layers"] == config["num_hidden_layers"]
+    # In bfloat16; what else is in the file is its header.
+    assert found["shape"]["parameters"] * 2 == pytest.approx(
+        (models_folder / MODEL / "model.safetensors").stat().st_size, rel=0.02
+    )
