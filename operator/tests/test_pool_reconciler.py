@@ -290,40 +290,9 @@ async def test_an_engine_whose_core_died_is_explained_from_its_log(world: World)
     assert "the EngineCore process of chat-engine-1 was killed or crashed without a word" in said.message
 
 
-async def test_an_engine_that_was_not_warmed_up_is_explained_from_its_events(world: World) -> None:
-    profile = raw_profile()
-    world.kube.put(profile | {"spec": profile["spec"] | {"engine": {"warmup": {}}}})
-    pod = engine_pod("chat-engine-1")
-    ended = {"exitCode": 0, "reason": "Completed", "finishedAt": "2026-01-01T00:00:00Z"}
-    pod["status"]["conditions"][1]["status"] = "False"
-    pod["status"]["containerStatuses"] = [{"name": "engine", "state": {"terminated": ended}}]
-    world.kube.put(pod)
-    put_free_slice(world, node="node-1")
-    said = "Startup probe failed: warm-up: /v1/completions answered 400: no"
-    event = {"metadata": {"namespace": "shop", "name": "e"}, "reason": "Unhealthy", "message": said}
-    world.kube.put({"kind": "Event", **event})
-    await world.reconcile()
-    assert world.reason("EnginesReady") == "WarmUpFailed"
-
-
-async def test_the_profile_hears_what_a_pod_has_found_out_of_its_model(world: World) -> None:
-    profile = raw_profile(source="org/tiny")
-    profile["spec"]["model"]["cache"] = {"claim": "models"}
-    world.kube.put(profile)
-    pod = engine_pod("chat-engine-1")
-    ended = {"exitCode": 0, "message": '{"source": "org/tiny", "revision": "main"}'}
-    pod["status"]["initContainerStatuses"] = [{"name": "model-fetch", "state": {"terminated": ended}}]
-    await world.reconcile()
-    world.kube.put(pod)
-    await world.reconcile()
-    assert world.woken == [profile_key("small")]
-    await world.reconcile()
-    assert world.woken == []
-
-
-def put_free_slice(world: World, node: str = "gpu-7") -> None:
+def put_free_slice(world: World) -> None:
     ready = {"conditions": [{"type": "Ready", "status": "True"}], "allocatable": {"nvidia.com/mig-1g.10gb": "1"}}
-    world.kube.put({"kind": "Node", "metadata": {"name": node}, "spec": {}, "status": ready})
+    world.kube.put({"kind": "Node", "metadata": {"name": "gpu-7"}, "spec": {}, "status": ready})
 
 
 def put_waiting_pod(world: World, refused: bool) -> None:

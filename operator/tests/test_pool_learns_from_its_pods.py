@@ -1,0 +1,42 @@
+import pytest
+from pool_objects import engine_pod, raw_pool, raw_profile
+from pool_world import World
+
+from workslice_operator.keys import profile_key
+
+
+@pytest.fixture
+def world() -> World:
+    return World(raw_pool(), raw_profile())
+
+
+async def test_an_engine_that_was_not_warmed_up_is_explained_from_its_events(world: World) -> None:
+    profile = raw_profile()
+    world.kube.put(profile | {"spec": profile["spec"] | {"engine": {"warmup": {}}}})
+    pod = engine_pod("chat-engine-1")
+    ended = {"exitCode": 0, "reason": "Completed", "finishedAt": "2026-01-01T00:00:00Z"}
+    pod["status"]["conditions"][1]["status"] = "False"
+    pod["status"]["containerStatuses"] = [{"name": "engine", "state": {"terminated": ended}}]
+    world.kube.put(pod)
+    ready = {"conditions": [{"type": "Ready", "status": "True"}]}
+    world.kube.put({"kind": "Node", "metadata": {"name": "node-1"}, "spec": {}, "status": ready})
+    said = "Startup probe failed: warm-up: /v1/completions answered 400: no"
+    event = {"metadata": {"namespace": "shop", "name": "e"}, "reason": "Unhealthy", "message": said}
+    world.kube.put({"kind": "Event", **event})
+    await world.reconcile()
+    assert world.reason("EnginesReady") == "WarmUpFailed"
+
+
+async def test_the_profile_hears_what_a_pod_has_found_out_of_its_model(world: World) -> None:
+    profile = raw_profile(source="org/tiny")
+    profile["spec"]["model"]["cache"] = {"claim": "models"}
+    world.kube.put(profile)
+    pod = engine_pod("chat-engine-1")
+    ended = {"exitCode": 0, "message": '{"source": "org/tiny", "revision": "main"}'}
+    pod["status"]["initContainerStatuses"] = [{"name": "model-fetch", "state": {"terminated": ended}}]
+    await world.reconcile()
+    world.kube.put(pod)
+    await world.reconcile()
+    assert world.woken == [profile_key("small")]
+    await world.reconcile()
+    assert world.woken == []
