@@ -93,6 +93,14 @@ PROFILES = {
         "env may not set",
     ),
     "a model source that is none": (manifests.profile("refused", IMAGE, model_path="../../etc?"), "spec.model.source"),
+    "a cache for a model that is there already": (
+        manifests.profile("refused", IMAGE, model={"source": "pvc://models/tiny", "cache": {"claim": "cache"}}),
+        "model.cache is for hub models",
+    ),
+    "a warm-up of too many beginnings": (
+        manifests.profile("refused", IMAGE, engine={"warmup": {"prefixes": [{"text": "x"}] * 5}}),
+        "spec.engine.warmup.prefixes",
+    ),
     "memory in a unit of disks": (
         manifests.profile("refused", IMAGE, memory={"host": "3GB"}),
         "3GB is no Kubernetes quantity: write a number of at least 0 with k, M, G, T",
