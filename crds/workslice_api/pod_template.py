@@ -82,7 +82,8 @@ class PodTemplate(KubeModel):
     ] = []
     """Further mounts of the engine container, as in a pod. Rolls: replaces the engine pods."""
     model_secret_ref: SecretKeyReference | None = None
-    """Token for a hub model, handed to the engine as HF_TOKEN. Rolls: replaces the engine pods."""
+    """Token for a hub model, handed as HF_TOKEN to what downloads it: the engine, or the container before it where the profile has
+    model.cache. Rolls: replaces the engine pods."""
     service_account_name: Annotated[str | None, Field(max_length=253)] = None
     """ServiceAccount of the engine pods (no token is mounted). Rolls: replaces the engine pods."""
     labels: Annotated[

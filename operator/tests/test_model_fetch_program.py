@@ -1,9 +1,12 @@
 """What the container that fetches a model does around the library that downloads."""
 
+import fcntl
 import json
-import multiprocessing
 import struct
+import subprocess
+import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -32,28 +35,31 @@ def write_model(folder: Path, config: Any = CONFIG) -> None:
     write_safetensors(folder / "consolidated.safetensors", a=("BF16", [3, 4]))
 
 
-def fetch_slowly(source: str, revision: str, folder: str) -> None:
-    with open(f"{folder}.fetches", "a") as fetches:
-        fetches.write(f"{source} {revision}\n")
-    time.sleep(0.3)
-    write_model(Path(folder))
+def test_replicas_that_start_at_once_fetch_a_model_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fetches: list[str] = []
 
+    def fetch(*given: str) -> None:
+        fetches.append(given[0])
+        deadline = time.monotonic() + 30
+        while printed().count("waiting for the replica") < 2 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        write_model(Path(given[2]))
 
-def fetch(folder: str) -> None:
-    model_fetch_program.fetch = fetch_slowly
-    model_fetch_program.main("org/model", "main", folder)
+    said: list[str] = []
 
+    def printed() -> str:
+        said.append(capsys.readouterr().out)
+        return "".join(said)
 
-def test_replicas_that_start_at_once_fetch_a_model_once(tmp_path: Path) -> None:
-    folder = tmp_path / "org--model" / "main"
-    context = multiprocessing.get_context("spawn")
-    started = [context.Process(target=fetch, args=(str(folder),)) for _ in range(3)]
-    for one in started:
-        one.start()
-    for one in started:
-        one.join(30)
-    assert [one.exitcode for one in started] == [0, 0, 0]
-    assert Path(f"{folder}.fetches").read_text() == "org/model main\n"
+    monkeypatch.setattr(model_fetch_program, "fetch", fetch)
+    folder = str(tmp_path / "org--model" / "main")
+    with ThreadPoolExecutor(3) as replicas:
+        found = list(replicas.map(lambda _: model_fetch_program.main("org/model", "main", folder), range(3)))
+    assert fetches == ["org/model"]
+    assert len(set(found)) == 1
+    assert printed().count("is there") == 3
 
 
 def test_every_replica_tells_what_is_known_of_the_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,3 +121,15 @@ def test_an_error_is_told_in_one_line_without_secrets(
 ) -> None:
     monkeypatch.setenv("HF_ENDPOINT", "https://u:pw@hub.example.com/x")
     assert model_fetch_program.in_one_line(error) == said
+
+
+def test_a_replica_that_shall_end_does_not_wait_for_one_that_fetches(tmp_path: Path) -> None:
+    with open(tmp_path / "main.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        words = [sys.executable, str(model_fetch_program.__file__), "org/model", "main", str(tmp_path / "main")]
+        waiting = subprocess.Popen(words, stdout=subprocess.PIPE)
+        assert waiting.stdout is not None
+        assert waiting.stdout.readline() == b"waiting for the replica that fetches it\n"
+        waiting.terminate()
+        assert waiting.wait(10) == 143
+        waiting.stdout.close()

@@ -11,9 +11,10 @@ import json
 import math
 import os
 import re
+import signal
 import struct
 import sys
-from typing import Any
+from typing import Any, TextIO
 
 TERMINATION_LOG = "/dev/termination-log"
 LONGEST_MESSAGE = 4096
@@ -60,8 +61,7 @@ def main(source: str, revision: str, folder: str) -> str:
     os.makedirs(os.path.dirname(folder), exist_ok=True)
     done = f"{folder}.json"
     with open(f"{folder}.lock", "a") as lock:
-        with contextlib.suppress(OSError):  # some network file systems have no locks: then those of the library must do
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        have_alone(lock)
         if not os.path.exists(done):
             print(f"fetching {source} at {revision}", flush=True)
             fetch(source, revision, folder)
@@ -74,6 +74,17 @@ def main(source: str, revision: str, folder: str) -> str:
     print(f"{source} at {revision} is there", flush=True)
     with open(done) as mark:
         return mark.read()
+
+
+def have_alone(lock: TextIO) -> None:
+    """Return when no other replica has the lock."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        print("waiting for the replica that fetches it", flush=True)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+    except OSError:
+        print("this file system has no locks: several replicas may fetch at once", flush=True)
 
 
 def fetch(source: str, revision: str, folder: str) -> None:
@@ -140,6 +151,8 @@ def in_one_line(error: Exception) -> str:
 
 
 if __name__ == "__main__":
+    # As process 1 it would not hear that it shall end, and threads that download would hold it up.
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(143))
     status, words = 0, ""
     try:
         words = main(*sys.argv[1:])
