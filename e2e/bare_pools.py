@@ -17,14 +17,17 @@ CHILD = "pool-engine"
 
 
 @contextmanager
-def idle_pool(api: BareApi, title: str) -> Iterator[Scratch]:
-    """A namespace named after a test with a pool `pool` of one replica, whose children are there."""
+def idle_pool(api: BareApi, title: str, replicas: int = 1) -> Iterator[Scratch]:
+    """A namespace named after a test with a pool `pool` whose children are there.
+
+    A pool that has no slice is looked at every ten seconds; one of no replicas only when something tells of it, and every 300.
+    """
     name = re.sub(r"[^a-z0-9]+", "-", title.lower().removeprefix("test_"))[-40:].strip("-")
     made = Scratch(api.cluster, name, "engine:1", Path("/models"))
     made.create()
     made.profile()
-    made.pool()
-    wait_for_child(made)
+    made.pool(replicas=replicas)
+    wait_for_child(made, replicas=replicas)
     yield made
     # Nothing takes the children away here, nor the namespace.
     made.cluster.kubectl("delete", "wspool", "--all", "-n", name)
@@ -32,15 +35,15 @@ def idle_pool(api: BareApi, title: str) -> Iterator[Scratch]:
 
 
 def wait_for_child(
-    scratch: Scratch, kind: str = "deployment", name: str = CHILD, but: str = "", replicas: int = 1
+    scratch: Scratch, kind: str = "deployment", name: str = CHILD, but: str = "", replicas: int | None = None
 ) -> str:
-    """Return the UID of a child once it is there, is another one than `but` and, if it is a Deployment, has that size."""
+    """Return the UID of a child once it is there, is another one than `but` and has that size, if one is given."""
 
     def look() -> str:
         found = scratch.cluster.find(kind, name, scratch.namespace)
         if found is None or found["metadata"]["uid"] == but:
             raise NotYet("it is not there" if found is None else "the old one is still there")
-        if kind == "deployment" and found["spec"]["replicas"] != replicas:
+        if replicas is not None and found["spec"]["replicas"] != replicas:
             raise NotYet(f"it has {found['spec']['replicas']} replicas")
         return str(found["metadata"]["uid"])
 

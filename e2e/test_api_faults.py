@@ -42,8 +42,9 @@ def operator(started: OperatorProcess) -> Iterator[OperatorProcess]:
 
 @pytest.fixture
 def shop(bare: BareApi, operator: OperatorProcess, request: pytest.FixtureRequest) -> Iterator[Scratch]:
-    """A pool that never finds a slice."""
-    with idle_pool(bare, request.node.name) as made:
+    """A pool at rest."""
+    with idle_pool(bare, request.node.name, replicas=0) as made:
+        made.wait_for("Ready", "True", "PoolReady")
         yield made
 
 
