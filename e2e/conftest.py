@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the demo installs Workslice; tests use the same code
 sys.path.insert(1, str(Path(__file__).resolve().parents[1] / "router" / "tests"))  # the scripted Kubernetes API
+sys.path.insert(2, str(Path(__file__).resolve().parents[1] / "charts" / "tests"))  # why a right is there that few use
 
 import pytest
 from demo.cluster_choice import ClusterChoice, cluster_choice
@@ -134,6 +135,7 @@ def _scratch(installation: Installation, models_folder: Path, title: str) -> Ite
 _CLUSTER = pytest.StashKey[Cluster]()
 _REPORTS = pytest.StashKey[int]()
 _AHEAD = pytest.StashKey["subprocess.Popen[bytes]"]()
+JUDGES_THE_RUN = "test_rights_are_used.py"
 MOST_REPORTS = 5  # one fault may fail every test; the first reports say what the others would
 
 
@@ -150,7 +152,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark every test of this folder, so that `-m "not e2e"` leaves out what needs a cluster.
+    """Mark every test of this folder, so that `-m "not e2e"` leaves out what needs a cluster; what judges the whole run comes last.
 
     On another cluster, tests that act on the embedded cluster's machine are skipped, and the summary says so.
     """
@@ -158,6 +160,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         choice = cluster_choice()
     except ClusterError as error:
         raise pytest.UsageError(str(error)) from error
+    items.sort(key=lambda item: item.path.name == JUDGES_THE_RUN)
     skip = pytest.mark.skip(reason=f"acts on the machine under the embedded cluster, and CLUSTER is {choice}")
     for item in items:
         if item.path.parent == Path(__file__).parent:

@@ -4,6 +4,9 @@ from typing import Any
 
 import pytest
 from rendered_chart import NAMESPACE, named, render
+from seldom_used_rights import SELDOM
+
+from workslice_cluster.used_rights import rights_of
 
 LOOK = {"get", "list", "watch"}
 APPLY = {*LOOK, "create", "patch"}
@@ -64,6 +67,27 @@ def test_the_operators_rights_in_its_own_namespace_are_exactly_these() -> None:
 def test_nothing_else_grants_rights() -> None:
     kinds = [one["kind"] for one in objects() if "Role" in one["kind"]]
     assert kinds == ["ClusterRole"] * 2 + ["ClusterRoleBinding"] * 2 + ["Role", "RoleBinding"]
+
+
+def test_no_right_is_a_wildcard() -> None:
+    """Also where every optional part of the chart is switched on."""
+    everything = {
+        "apiKeys": {"existingSecret": "callers"},
+        "podMonitor": {"enabled": True},
+        "prometheusRule": {"enabled": True},
+        "operator": {"replicas": 2},
+    }
+    rules = [rule for one in objects(**everything) for rule in one.get("rules", []) if "Role" in one["kind"]]
+    assert rules
+    for rule in rules:
+        assert "nonResourceURLs" not in rule
+        assert "*" not in [*rule["apiGroups"], *rule["resources"], *rule["verbs"]]
+
+
+def test_every_reason_for_a_right_that_few_use_is_about_one_that_is_there() -> None:
+    roles = [one for one in objects() if one["kind"] in ("Role", "ClusterRole")]
+    assert {str(right) for role in roles for right in rights_of(role)} >= set(SELDOM)
+    assert all(len(reason) > 20 for reason in SELDOM.values())
 
 
 @pytest.mark.parametrize("component", EVERYWHERE)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from demo.installation import NAMESPACE
 
 from workslice_cluster import audit_log, configuration_files
 from workslice_cluster.audit_log import Turn, Write
@@ -100,10 +101,17 @@ def test_a_turn_ends_with_its_last_write_even_if_that_did_not_begin_last() -> No
     assert turn == Turn("a", START + timedelta(seconds=1), START + timedelta(seconds=9), 2)
 
 
-def test_nobody_records_reads_or_kubernetes_own_controllers(instance: Instance) -> None:
+def test_reads_that_lie_beside_them_are_no_writes(instance: Instance) -> None:
+    read = event("a", 1).replace('"verb": "patch"', '"verb":"list"')
+    audit_log.path_of(instance).write_text(read + event("a", 2))
+    assert seconds_of(audit_log.writes_since(instance, ACCOUNT, START)) == [2]
+
+
+def test_only_workslices_own_reads_are_recorded_and_nothing_of_kubernetes_own_controllers(instance: Instance) -> None:
     policy = json.loads(configuration_files.of_control_plane(instance)["audit-policy.json"])
-    controllers, pods, rest = policy["rules"]
+    controllers, workslice, pods, rest = policy["rules"]
     assert controllers == {"level": "None", "userGroups": ["system:serviceaccounts:kube-system"]}
+    assert workslice == {"level": "Metadata", "userGroups": [f"system:serviceaccounts:{NAMESPACE}"]}
     assert pods["level"] == "Metadata"
     assert not {"get", "list", "watch"} & set(pods["verbs"])
     assert rest == {"level": "None"}

@@ -9,6 +9,7 @@ from workslice_cluster.instance import Instance
 from workslice_cluster.node import Node
 
 CONTAINERD_SOCKET = "/run/containerd/containerd.sock"
+WORKSLICE_NAMESPACE = "workslice-system"
 
 
 def of_node(node: Node) -> Mapping[str, str]:
@@ -146,7 +147,8 @@ def _corefile(instance: Instance) -> str:
 
 
 def _audit_policy() -> dict[str, object]:
-    # What pods write is little; Kubernetes' own controllers and nodes write all the time, and reads would be many times more.
+    # What pods write is little; Kubernetes' own controllers and nodes write all the time, and reads would be many times more. What
+    # Workslice itself reads is recorded too: a right that it has and never uses is one too many.
     writes = ["create", "update", "patch", "delete", "deletecollection"]
     return {
         "apiVersion": "audit.k8s.io/v1",
@@ -154,6 +156,7 @@ def _audit_policy() -> dict[str, object]:
         "omitStages": ["RequestReceived"],
         "rules": [
             {"level": "None", "userGroups": ["system:serviceaccounts:kube-system"]},
+            {"level": "Metadata", "userGroups": [f"system:serviceaccounts:{WORKSLICE_NAMESPACE}"]},
             {"level": "Metadata", "userGroups": ["system:serviceaccounts"], "verbs": writes},
             {"level": "None"},
         ],

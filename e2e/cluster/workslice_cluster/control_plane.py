@@ -66,8 +66,8 @@ def control_plane_daemons(
                 "--profiling=false",
                 f"--audit-policy-file={configuration}/audit-policy.json",
                 f"--audit-log-path={audit_log.path_of(instance)}",
-                "--audit-log-maxsize=16",  # MiB, and as much again in the rotated one
-                "--audit-log-maxbackup=1",
+                "--audit-log-maxsize=16",  # MiB, and as much again in each of the rotated ones
+                "--audit-log-maxbackup=3",
             ),
             f"{instance.api_server}/readyz",
             patience=120,
