@@ -2,11 +2,14 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pool_facts import (
     INSTALLATION,
     NOW,
     make_deployment,
     make_exit,
+    make_inventory,
     make_observed,
     make_pod,
     make_pool,
@@ -19,7 +22,7 @@ from workslice_api.conditions import find_condition
 from workslice_api.names import FAILED_TEMPLATE_ANNOTATION, READY_TEMPLATE_ANNOTATION, RENDERING_ANNOTATION
 from workslice_api.pool import WorkspacePool
 from workslice_api.profile import WorkspaceProfile
-from workslice_operator.observed import DeploymentFacts, Observed
+from workslice_operator.observed import DeploymentFacts, Observed, PodFacts
 from workslice_operator.plan import Plan, plan
 from workslice_operator.template_record import TemplateRecord, read_record, rendered_record
 
@@ -82,6 +85,43 @@ def test_an_upgrade_of_the_operator_alone_keeps_the_template_and_says_that_a_new
     assert template_of(result) == EARLIER.template
     assert reason(result, "Outdated") == "RenderingWaits"
     assert result.status.conditions[0].status == "True"
+
+
+PODS = st.lists(
+    st.builds(
+        make_pod,
+        name=st.text("abcdef", min_size=3, max_size=6),
+        age=st.sampled_from([1.0, 60.0, 86_400.0]),
+        deleting=st.booleans(),
+        phase=st.sampled_from(["Pending", "Running", "Failed", "Succeeded"]),
+        started=st.booleans(),
+        ready=st.booleans(),
+        silent=st.booleans(),
+        waiting_reason=st.sampled_from(["", "ContainerCreating", "ImagePullBackOff", "CrashLoopBackOff"]),
+        restarts=st.integers(0, 5),
+        last_exit=st.sampled_from([None, UNKNOWN_FLAG, make_exit("", "OOMKilled", 137), make_exit("Killed")]),
+        failure=st.sampled_from(["", "Evicted: the node was low on memory"]),
+        node=st.sampled_from(["", "node-1"]),
+    ),
+    max_size=4,
+    unique_by=lambda pod: pod.name,
+)
+MOVES = st.fixed_dictionaries(
+    {"settled": st.booleans(), "outdated_replicas": st.integers(0, 2), "stalled": st.booleans()}
+)
+
+
+@given(pods=PODS, moves=MOVES, replicas=st.integers(0, 4), nodes=st.booleans())
+def test_an_upgrade_of_the_operator_keeps_the_template_whatever_the_pods_do(
+    pods: list[PodFacts], moves: dict[str, Any], replicas: int, nodes: bool
+) -> None:
+    inventory = make_inventory(small=(4, 1)) if nodes else None
+    running = ran(EARLIER, EARLIER, replicas=2, **moves)
+    observed = make_observed(make_pool(replicas=replicas), deployment=running, pods=tuple(pods), inventory=inventory)
+    result = planned(observed)
+    assert template_of(result) == EARLIER.template
+    assert remembered(result) == EARLIER
+    assert reason(result, "Outdated") == "RenderingWaits"
 
 
 def test_a_change_of_size_after_an_upgrade_restarts_nothing_either() -> None:
