@@ -8,7 +8,8 @@ from seldom_used_rights import SELDOM
 
 from workslice_cluster.used_rights import rights_of
 
-LOOK = {"get", "list", "watch"}
+FOLLOW = {"list", "watch"}
+LOOK = {"get", *FOLLOW}
 APPLY = {*LOOK, "create", "patch"}
 
 EVERYWHERE: dict[str, dict[str, set[str]]] = {
@@ -29,9 +30,9 @@ EVERYWHERE: dict[str, dict[str, set[str]]] = {
         "/events": {"list", "create", "patch"},
     },
     "router": {
-        "workslice.dev/workspacepools": LOOK,
-        "workslice.dev/workspaceprofiles": LOOK,
-        "discovery.k8s.io/endpointslices": LOOK,
+        "workslice.dev/workspacepools": FOLLOW,
+        "workslice.dev/workspaceprofiles": FOLLOW,
+        "discovery.k8s.io/endpointslices": FOLLOW,
     },
 }
 IN_ITS_NAMESPACE = {
