@@ -1,5 +1,8 @@
 from typing import Any
 
+import pytest
+
+from workslice_operator import handlers
 from workslice_operator.handlers import kopf_settings, registry_of_handlers
 from workslice_operator.keys import Key, pool_key, profile_key
 from workslice_operator.kube_api import POOLS, PROFILES, Credentials, Resource
@@ -76,3 +79,27 @@ def test_kopf_outlasts_an_outage_of_a_day_and_joins_no_peers() -> None:
     assert settings.peering.standalone
     assert settings.scanning.disabled
     assert "kopf" not in settings.persistence.finalizer
+
+
+async def test_credentials_that_the_api_has_refused_are_tried_again_after_a_while_and_new_ones_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    waits: list[float] = []
+
+    async def wait(seconds: float) -> None:
+        waits.append(seconds)
+
+    monkeypatch.setattr(handlers.asyncio, "sleep", wait)
+    tokens = iter(["bearer old", "bearer old", "bearer new"])
+
+    async def held() -> Credentials:
+        return Credentials("https://api", None, True, next(tokens), None, None)
+
+    registry = registry_of_handlers(lambda _: None, held, lambda: None, lambda *_: None)
+    (login,) = registry._activities.get_all_handlers()
+    for _ in range(3):
+        session: Any = await login.fn()  # type: ignore[call-arg,misc]
+        await session.aiohttp_session.close()
+    first, again, new = waits
+    assert (first, new) == (0, 0)
+    assert 0 < again <= 10
