@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 import brought_up_ahead
-from tests_on_all_cores import SECOND_CLUSTER, SHARED_CLUSTER, PartByPart, part_of
+from tests_on_all_cores import BARE_API, SECOND_CLUSTER, SHARED_CLUSTER, PartByPart, part_of
 from workslice_cluster.repository import repository
 
 
@@ -18,6 +18,7 @@ from workslice_cluster.repository import repository
         ("e2e/test_rollouts.py::test_a[one]", SHARED_CLUSTER),
         ("e2e/test_chaos.py::test_a", SHARED_CLUSTER),
         ("e2e/test_second_node.py::test_a", SECOND_CLUSTER),
+        ("e2e/test_older_crds.py::test_a", BARE_API),
         ("e2e/cluster/tests/test_inventory.py::test_a", "e2e/cluster/tests/test_inventory.py"),
         ("router/tests/test_classify.py::test_a", "router/tests/test_classify.py"),
     ],
