@@ -203,6 +203,14 @@ def too_many(seconds: int) -> Answer:
 
 def gone() -> Answer:
     """What a watch gets that wants to go on from where the API no longer remembers."""
-    status = _status(410, "Expired", "too old resource version: 1 (2)").decode()
-    event = f'{{"type":"ERROR","object":{status}}}\n'.encode()
+    return _ended(410, "Expired", "too old resource version: 1 (2)")
+
+
+def broken_off() -> Answer:
+    """What a watch gets when the server loses it."""
+    return _ended(500, "InternalError", "etcdserver: no leader")
+
+
+def _ended(code: int, reason: str, message: str) -> Answer:
+    event = f'{{"type":"ERROR","object":{_status(code, reason, message).decode()}}}\n'.encode()
     return Answer(200, event, {"Content-Type": "application/json"})

@@ -13,7 +13,7 @@ from demo.waiting import NotYet, wait_until
 import manifests
 from bare_api import BareApi
 from bare_pools import CHILD, SOON, idle_pool, wait_for_child
-from faulty_api import Answer, Asked, FaultyApi, failure, faulty_api, gone, too_many
+from faulty_api import Answer, Asked, FaultyApi, broken_off, failure, faulty_api, gone, too_many
 from operator_process import OperatorProcess, operator_process
 from scratch import Scratch
 
@@ -121,6 +121,23 @@ def test_an_api_server_that_starts_anew_remembers_no_watch_and_nothing_is_missed
     wait_for_child(shop, but=before)
     wait_for_child(shop, name="new-engine", replicas=3)
     assert proxy.expired > expired, "the API server itself has said 410 Gone"
+
+
+@pytest.mark.parametrize("plural", ["workspacepools", "deployments"])
+def test_a_watch_that_ends_with_an_error_of_the_server_goes_on(shop: Scratch, proxy: FaultyApi, plural: str) -> None:
+    before = wait_for_child(shop)
+    with proxy.faulty(lambda asked: broken_off() if asked.goes_on(plural) else None) as began:
+        proxy.cut(plural)
+
+        def thrice() -> None:
+            if (asked := sum(one.goes_on(plural) for one in proxy.asked_since(began))) < 3:
+                raise NotYet(f"{asked} times")
+
+        wait_until("three attempts to go on", thrice, seconds=SOON, every=0.1)
+        delete(shop, "deployment", CHILD)
+        shop.pool("new", model=f"{shop.namespace}-new")
+    wait_for_child(shop, but=before)
+    wait_for_child(shop, name="new-engine")
 
 
 def test_an_api_that_fails_is_asked_seldom_and_what_was_wanted_meanwhile_is_done_after_it(

@@ -14,6 +14,7 @@ class Watching:
 
     def __init__(self) -> None:
         self.status = 200
+        self.body = b""
         self.listed_again = 0
         self.url = ""
         self.listed: set[str] = set()
@@ -37,7 +38,7 @@ async def watching() -> AsyncIterator[Watching]:
 
     async def answer(request: web.Request) -> web.Response:
         assert request.headers["Authorization"] == "bearer x"
-        return web.Response(status=made.status)
+        return web.Response(status=made.status, body=made.body)
 
     application.router.add_route("*", "/{path:.*}", answer)
     runner = web.AppRunner(application)
@@ -70,3 +71,21 @@ async def test_a_list_that_failed_was_none(watching: Watching) -> None:
     watching.status = 503
     await watching.ask(f"{PODS}?limit=500", f"{PODS}?limit=500")
     assert watching.listed_again == 0
+
+
+ADDED = b'{"type":"ADDED","object":{"message":"{\\"type\\":\\"ERROR\\",}"}}\n'
+GONE = b'{"type":"ERROR","object":{"message":"too old","code":410}}\n'
+LOST = b'{"type":"ERROR","object":{"message":"no leader","code":500}}\n'
+
+
+@pytest.mark.parametrize(("said", "heard"), [(ADDED + LOST, ADDED), (ADDED + GONE, ADDED + GONE), (LOST, b"")])
+async def test_a_watch_that_ends_with_an_error_but_410_ends_without_it(
+    watching: Watching, monkeypatch: pytest.MonkeyPatch, said: bytes, heard: bytes
+) -> None:
+    monkeypatch.setattr("workslice_operator.watch_session._PAUSE_SECONDS", 0.0)
+    watching.body = said
+    async with (
+        watching.session() as session,
+        session.get(f"{watching.url}{PODS}?watch=true&resourceVersion=7") as answer,
+    ):
+        assert b"".join([chunk async for chunk in answer.content.iter_chunked(1024)]) == heard

@@ -1,10 +1,21 @@
-"""The HTTP session of kopf's watches. It tells when objects are listed once more: kopf tells of none that went while a watch was broken."""
+"""The HTTP session of kopf's watches, which makes up for two things.
 
+kopf tells of no object that went while a watch was broken: the session tells when a list is read once more. And kopf ends the process
+when the API ends a watch with an error that is not 410: the session lets the watch end as if its connection had been lost.
+"""
+
+import asyncio
+import re
 import ssl
-from collections.abc import Callable, Mapping
-from types import SimpleNamespace
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any, Final
 
 import aiohttp
+
+_PAUSE_SECONDS: Final = 1.0
+"""After an error, before kopf goes on with the same watch, which it does at once."""
+_ERROR: Final = re.compile(rb'^\{"type":"ERROR",.*$', re.MULTILINE)
+_GONE: Final = re.compile(rb'"code":410\b')
 
 
 def watch_session(
@@ -14,16 +25,39 @@ def watch_session(
     `listed_again` is called.
     """
 
-    async def answered(_: aiohttp.ClientSession, __: SimpleNamespace, end: aiohttp.TraceRequestEndParams) -> None:
-        query = end.url.query
-        # Every list has a limit, and its further pages have `continue`.
-        if end.method != "GET" or end.response.status != 200 or "limit" not in query or "continue" in query:
-            return
-        if end.url.path in listed:
-            listed_again()
-        listed.add(end.url.path)
+    async def look_at(request: aiohttp.ClientRequest, ask: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
+        response = await ask(request)
+        query = request.url.query
+        if request.method != "GET" or response.status != 200:
+            return response
+        if query.get("watch") == "true":
+            response.content = _UntilError(response.content)  # type: ignore[assignment]
+        elif "limit" in query and "continue" not in query:  # every list has a limit; these are its first pages
+            if request.url.path in listed:
+                listed_again()
+            listed.add(request.url.path)
+        return response
 
-    trace = aiohttp.TraceConfig()
-    trace.on_request_end.append(answered)
     connector = aiohttp.TCPConnector(limit=0, ssl=tls)
-    return aiohttp.ClientSession(connector=connector, headers=headers, trace_configs=[trace])
+    return aiohttp.ClientSession(connector=connector, headers=headers, middlewares=(look_at,))
+
+
+class _UntilError:
+    """The body of a watch's answer, as far as kopf can do something with it."""
+
+    def __init__(self, content: aiohttp.StreamReader) -> None:
+        self._content = content
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._content, name)
+
+    async def iter_chunked(self, size: int) -> AsyncIterator[bytes]:
+        """What kopf reads: an error is the last thing that the API says, in one piece, whatever came before it."""
+        async for chunk in self._content.iter_chunked(size):
+            error = _ERROR.search(chunk)
+            if error is None or _GONE.search(error[0]):
+                yield chunk
+                continue
+            yield chunk[: error.start()]
+            await asyncio.sleep(_PAUSE_SECONDS)
+            return
