@@ -124,6 +124,7 @@ class Reason(StrEnum):
     SIGNAL_UNKNOWN = "SignalUnknown"
     HELD_WHILE_STARTING = "HeldWhileStarting"
     REPLICAS_NOT_USED = "ReplicasNotUsed"
+    COLD_START_EXCEEDS_WAIT = "ColdStartExceedsWait"
     # Draining
     NOT_DRAINING = "NotDraining"
     REPLICAS_TERMINATING = "ReplicasTerminating"

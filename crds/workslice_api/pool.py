@@ -6,6 +6,7 @@ from pydantic import Field
 
 from workslice_api.base import Condition, KubeModel, Name, ObjectMeta
 from workslice_api.pod_template import PodTemplate
+from workslice_api.pool_replicas import DrainMark, ReplicaStart
 from workslice_api.quantity import Duration
 from workslice_api.readable_rules import rule_for_pattern
 
@@ -313,17 +314,6 @@ class ScalingMemory(KubeModel):
     """Queue depth in thousandths, as a mean over about a minute."""
 
 
-class DrainMark(KubeModel):
-    """One replica that is asked to go and finishes its requests first."""
-
-    name: Annotated[str, Field(max_length=253)]
-    """Its pod."""
-    uid: Annotated[str, Field(max_length=64)]
-    """UID of its pod."""
-    since: Annotated[str, Field(max_length=40, json_schema_extra={"format": "date-time"})]
-    """Since when (RFC 3339): drain.timeout counts from here."""
-
-
 class WorkspacePoolStatus(KubeModel):
     """What the operator knows of a pool."""
 
@@ -347,6 +337,8 @@ class WorkspacePoolStatus(KubeModel):
     """Replicas that are asked to go and that still may be called back into rotation."""
     slices: SliceStatus = SliceStatus()
     """Slices of the pool."""
+    last_start: ReplicaStart | None = None
+    """The start of the newest replica that has become ready: as long as others may take to come."""
     scaling: ScalingMemory = ScalingMemory()
     """The scaler's memory."""
     conditions: Annotated[

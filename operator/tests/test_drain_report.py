@@ -5,7 +5,8 @@ import pytest
 from pool_facts import NOW, make_observed, make_pool, ready_pod
 
 from workslice_api.names import Reason
-from workslice_api.pool import DrainMark, ScalingMemory
+from workslice_api.pool import ScalingMemory
+from workslice_api.pool_replicas import DrainMark
 from workslice_operator.drain import DrainPlan, Stage
 from workslice_operator.drain_report import condition, events, next_look
 from workslice_operator.observed import EngineLoad, Observed, ReplicaUse, RouterReport

@@ -1,7 +1,8 @@
 import pytest
 
 from workslice_api.conditions import condition
-from workslice_api.pool import DrainMark, LowerDemand, ScalingMemory, SliceStatus, WorkspacePoolStatus
+from workslice_api.pool import LowerDemand, ScalingMemory, SliceStatus, WorkspacePoolStatus
+from workslice_api.pool_replicas import DrainMark
 from workslice_operator.status_urgency import Urgency, urgency
 
 NOW = "2026-01-01T00:00:00Z"

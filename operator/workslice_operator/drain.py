@@ -11,7 +11,8 @@ from datetime import datetime, timedelta
 from enum import Enum
 from typing import Final
 
-from workslice_api.pool import MAX_DRAIN_MARKS, DrainMark
+from workslice_api.pool import MAX_DRAIN_MARKS
+from workslice_api.pool_replicas import DrainMark
 from workslice_api.quantity import duration_seconds
 from workslice_operator.observed import DeploymentFacts, Observed, PodFacts
 from workslice_operator.remembered_time import not_later

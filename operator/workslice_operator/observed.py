@@ -81,6 +81,8 @@ class PodFacts:
     ready: bool
     scheduled_at: datetime | None
     """When the scheduler placed it; None while it waits for a place."""
+    ready_at: datetime | None = field(default=None, kw_only=True)
+    """Since when it is ready; None while it is not."""
     unschedulable: str
     """What the scheduler says about a pod that it cannot place; empty otherwise."""
     waiting_reason: str
@@ -269,7 +271,8 @@ def pod_facts(raw: Mapping[str, Any]) -> PodFacts:
     """Read a raw Pod."""
     metadata, spec, status = raw["metadata"], raw.get("spec", {}), raw.get("status", {})
     conditions = {one["type"]: one for one in status.get("conditions") or []}
-    scheduled = conditions.get("PodScheduled", {})
+    scheduled, ready = conditions.get("PodScheduled", {}), conditions.get("Ready", {})
+    is_ready = ready.get("status") == "True"
     engine = _named(status.get("containerStatuses"))
     fetching = _named(status.get("initContainerStatuses"), MODEL_FETCH_CONTAINER)
     fetch = _model_fetch(fetching) if fetching else None
@@ -286,8 +289,9 @@ def pod_facts(raw: Mapping[str, Any]) -> PodFacts:
         deleting=metadata.get("deletionTimestamp") is not None,
         phase=status.get("phase", "Pending"),
         started=bool(engine.get("started", False)),
-        ready=conditions.get("Ready", {}).get("status") == "True",
+        ready=is_ready,
         scheduled_at=_scheduled_at(spec, scheduled, metadata),
+        ready_at=_time(ready.get("lastTransitionTime")) if is_ready else None,
         unschedulable=scheduled.get("message", "") if scheduled.get("reason") == "Unschedulable" else "",
         waiting_reason=waiting.get("reason", ""),
         waiting_message=waiting.get("message", ""),
@@ -298,7 +302,7 @@ def pod_facts(raw: Mapping[str, Any]) -> PodFacts:
         address=status.get("podIP", ""),
         node=spec.get("nodeName", ""),
         deletion_cost=_deletion_cost(metadata),
-        silent=_is_silent(conditions.get("Ready", {}), state.get("running") or {}),
+        silent=_is_silent(ready, state.get("running") or {}),
         fetch=fetch,
         sandboxed=conditions.get("PodReadyToStartContainers", {}).get("status") != "False",
     )

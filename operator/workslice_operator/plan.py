@@ -28,6 +28,7 @@ from workslice_operator.render.disruption_budget import disruption_budget
 from workslice_operator.render.identity import selector_text
 from workslice_operator.render.network_policy import network_policy
 from workslice_operator.render.service import service
+from workslice_operator.replica_start import impatience, last_start
 from workslice_operator.scaling import Decision, count_replicas, decide
 from workslice_operator.slice_choice import with_chosen_slice
 from workslice_operator.slice_conditions import slices_granted
@@ -75,7 +76,13 @@ def plan(observed: Observed, installation: Installation, now: datetime) -> Plan:
     manifests = _manifests(observed, choice, installation, drain.replicas)
     findings = _findings(observed, profile, engines, decision, drain, moving, manifests, choice)
     status = _status(observed, decision, drain, findings, why, now)
-    notes = pool_events(observed.pool.status, status.conditions, decision, unused_replicas(observed.pool.spec))
+    notes = pool_events(
+        observed.pool.status,
+        status.conditions,
+        decision,
+        unused_replicas(observed.pool.spec),
+        impatience(observed.pool.spec, status.last_start),
+    )
     waits = (RESYNC_SECONDS, next_look(observed, decision, startup_timeout, now), drain_report.next_look(drain))
     return Plan(
         mark=drain.costs,
@@ -182,7 +189,12 @@ def _findings(
         ConditionType.PROFILE_READY: profile,
         ConditionType.SLICES_GRANTED: slices_granted(observed, decision.desired),
         ConditionType.ENGINES_READY: engines,
-        ConditionType.SCALING: pool_conditions.scaling(decision, live, unused_replicas(observed.pool.spec)),
+        ConditionType.SCALING: pool_conditions.scaling(
+            decision,
+            live,
+            unused_replicas(observed.pool.spec),
+            impatience(observed.pool.spec, last_start(observed.pool.status.last_start, observed.pods)),
+        ),
         ConditionType.DRAINING: drain_report.condition(observed, drain, moving) or pool_conditions.draining(observed),
         ConditionType.DEGRADED: back or pool_conditions.degraded(observed, foreign),
         ConditionType.CONFLICT: pool_conditions.conflict(observed),
@@ -214,6 +226,7 @@ def _status(
         slices=measured_slices(
             observed, _slices(observed, decision.desired, sum(pod.scheduled for pod in live), pool, why)
         ),
+        last_start=last_start(pool.status.last_start, observed.pods),
         scaling=decision.memory,
         conditions=pool_conditions.as_conditions(findings, pool.status.conditions, generation, now),
     )

@@ -61,10 +61,10 @@ def conflict(observed: Observed) -> Finding:
     return Finding(True, Reason.MODEL_OWNED_ELSEWHERE, message)
 
 
-def scaling(decision: Decision, live: int, unused: str) -> Finding:
-    """Scaling: True while the pool moves to another size, Unknown while demand is; `unused` is said after it."""
+def scaling(decision: Decision, live: int, *remarks: str) -> Finding:
+    """Scaling: True while the pool moves to another size, Unknown while demand is; `remarks` that are not empty are said after it."""
     finding = _size(decision, live)
-    return replace(finding, message=f"{finding.message}; {unused}") if unused else finding
+    return replace(finding, message="; ".join(filter(None, (finding.message, *remarks))))
 
 
 def _size(decision: Decision, live: int) -> Finding:

@@ -24,12 +24,19 @@ class EventNote:
 
 
 def pool_events(
-    previous: WorkspacePoolStatus, conditions: Sequence[Condition], decision: Decision, unused: str
+    previous: WorkspacePoolStatus,
+    conditions: Sequence[Condition],
+    decision: Decision,
+    unused: str,
+    impatience: str = "",
 ) -> tuple[EventNote, ...]:
-    """Events of this change; `unused` is what the condition Scaling says of a spec.replicas that nothing reads."""
+    """Events of this change; `unused` is what the condition Scaling says of a spec.replicas that nothing reads, `impatience` of a queue
+    that gives up before replicas have started.
+    """
     return (
         *_scaled(previous, decision),
-        *_unused(previous, unused),
+        *_remarked(previous, Reason.REPLICAS_NOT_USED, unused),
+        *_remarked(previous, Reason.COLD_START_EXCEEDS_WAIT, impatience),
         *_faults(previous, conditions),
         *_became_ready(previous, conditions),
         *_resumed(previous),
@@ -43,10 +50,10 @@ def slice_event(previous: SliceStatus, now: SliceStatus) -> tuple[EventNote, ...
     return (EventNote("Normal", Reason.SLICE_CHOSEN, f"replicas take {now.profile} slices: {now.message}"),)
 
 
-def _unused(previous: WorkspacePoolStatus, unused: str) -> Iterator[EventNote]:
+def _remarked(previous: WorkspacePoolStatus, reason: Reason, remark: str) -> Iterator[EventNote]:
     before = find_condition(previous.conditions, ConditionType.SCALING)
-    if unused and (before is None or unused not in before.message):
-        yield EventNote("Warning", Reason.REPLICAS_NOT_USED, unused)
+    if remark and (before is None or remark not in before.message):
+        yield EventNote("Warning", reason, remark)
 
 
 def _scaled(previous: WorkspacePoolStatus, decision: Decision) -> Iterator[EventNote]:
