@@ -39,6 +39,7 @@ class World:
         self.reconciler = PoolReconciler(
             kube=self.kube,
             live=self.kube,
+            parse=WorkspacePool.model_validate,
             installation=Installation("workslice", {"app": "router"}, {"app": "operator"}),
             claims=ModelClaims(PoolList(self.kube), {}, self.woken.append),
             inventory=shared_inventory(self.kube),

@@ -22,6 +22,15 @@ def test_what_is_kept_can_be_read_with_its_version() -> None:
     assert store.get("other", "a") is None
 
 
+def test_long_objects_come_back_as_they_were() -> None:
+    store = ObjectStore(without_version)
+    long = raw(spec={"template": ["--flag"] * 5000})
+    assert store.put(long)
+    assert not store.put(raw(version=2, spec=long["spec"]))
+    assert store.get("shop", "a") == raw(version=2, spec=long["spec"])
+    assert store.absent([]) != []
+
+
 def test_only_what_is_kept_counts_as_a_change() -> None:
     store = ObjectStore(lambda one: {"metadata": {}, "spec": one["spec"]})
     store.put(raw(spec=1, status=1))

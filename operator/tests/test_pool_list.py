@@ -25,6 +25,16 @@ async def test_a_pool_is_parsed_again_only_when_it_has_changed() -> None:
     assert second["b"].spec.model == "other"
 
 
+async def test_whoever_parses_a_pool_gets_the_same_object_until_it_changes() -> None:
+    kube = FakeKube(raw_pool())
+    pools = PoolList(kube)
+    raw = kube.objects["WorkspacePool", "shop", "chat"]
+    assert pools.parse(raw) is pools.parse(raw)
+    assert (await pools())[0] is pools.parse(raw)
+    changed = kube.put(raw_pool(model="other"))
+    assert pools.parse(changed).spec.model == "other"
+
+
 async def test_what_kopf_tells_costs_no_request() -> None:
     kube = FakeKube(raw_pool())
     own = Own(ObjectStore(KEPT[POOLS]))

@@ -21,6 +21,7 @@ from workslice_operator.kube_api import (
 )
 
 _OF_CONTAINERS: Final = ("name", "resources", "restartPolicy")
+_NOT_OF_STATUSES: Final = ("image", "imageID", "containerID", "allocatedResources", "resources", "volumeMounts", "user")
 
 
 def _without(raw: Mapping[str, Any], *names: str) -> Object:
@@ -38,8 +39,13 @@ def kept_pod(raw: Object) -> Object:
     for lists in ("containers", "initContainers"):
         if lists in spec:
             kept[lists] = [{name: one[name] for name in _OF_CONTAINERS if name in one} for one in spec[lists] or []]
-    status = _without(raw.get("status", {}), "qosClass", "hostIPs", "podIPs")
-    return {"metadata": _metadata(raw), "spec": kept, "status": status}
+    status = _without(raw.get("status", {}), "qosClass", "hostIP", "hostIPs", "podIPs", "startTime")
+    if "containerStatuses" in status:
+        status["containerStatuses"] = [_without(one, *_NOT_OF_STATUSES) for one in status["containerStatuses"] or []]
+    if "conditions" in status:
+        status["conditions"] = [_without(one, "lastProbeTime") for one in status["conditions"] or []]
+    metadata = _metadata(raw, "ownerReferences", "generateName", "generation")
+    return {"metadata": metadata, "spec": kept, "status": status}
 
 
 def kept_deployment(raw: Object) -> Object:

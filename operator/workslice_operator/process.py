@@ -69,6 +69,7 @@ class Operator:
         self.pools = PoolReconciler(
             kube=cached,
             live=LiveReads(fenced, watched),
+            parse=pools.parse,
             installation=installation,
             claims=ModelClaims(pools, settings.model_owners, self.workers.add),
             inventory=self.kinds.inventory,

@@ -29,6 +29,15 @@ class PoolList:
             self._parse({name: _version(raw) for name, raw in raws.items()}, lambda *name: raws[name])
         return [pool for _, pool in self._parsed.values() if pool is not None]
 
+    def parse(self, raw: Object) -> WorkspacePool:
+        """One pool, the same object for everybody as long as it does not change; raises ValidationError."""
+        name, version = _name(raw), _version(raw)
+        known, pool = self._parsed.get(name, (None, None))
+        if pool is None or known != version:
+            pool = WorkspacePool.model_validate(raw)
+            self._parsed[name] = version, pool
+        return pool
+
     def _parse(self, versions: Mapping[Name, Version], read: Callable[[str, str], Object | None]) -> None:
         before, self._parsed = self._parsed, {}
         for name, version in versions.items():

@@ -68,6 +68,7 @@ class _Remembered:
     """What one process remembers of a pool; all of it can be lost."""
 
     pool: WorkspacePool
+    """As read last."""
     status: WorkspacePoolStatus
     """As planned last: the API may hold older numbers."""
     written_at: float
@@ -86,6 +87,7 @@ class PoolReconciler:
         self,
         kube: Kube,
         live: Reads,
+        parse: Callable[[Object], WorkspacePool],
         installation: Installation,
         claims: ModelClaims,
         inventory: SharedRead[SliceInventory | None],
@@ -99,12 +101,13 @@ class PoolReconciler:
         monotonic: Callable[[], float],
         found: FoundModels,
     ) -> None:
-        """`kube` may tell what was so a moment ago, `live` tells what is; `signal` gives the demand of a pool (namespace/name), `routers`
-        their report on its replicas, `engine` the load of the engine at an IP address; `found` hears what pods find out of models; `wake`
-        queues a key; `clock` tells UTC time with its zone.
+        """`kube` may tell what was so a moment ago, `live` tells what is; `parse` reads a raw pool; `signal` gives the demand of a pool
+        (namespace/name), `routers` their report on its replicas, `engine` the load of the engine at an IP address; `found` hears what pods
+        find out of models; `wake` queues a key; `clock` tells UTC time with its zone.
         """
         self._kube = kube
         self._live = live
+        self._parse = parse
         self._installation = installation
         self._claims = claims
         self._inventory = inventory
@@ -138,7 +141,7 @@ class PoolReconciler:
             await self._forget(key)
             return None
         try:
-            pool = WorkspacePool.model_validate(raw)
+            pool = self._parse(raw)
         except ValidationError as error:
             log.error("pool cannot be read: %s", validation_sentence(error), extra={"key": str(key)})
             self._unreadable.add(key)
@@ -207,7 +210,7 @@ class PoolReconciler:
         return (*self._remembered, *self._unreadable)
 
     async def _reconcile_pool(self, reads: Reads, key: Key, pool: WorkspacePool) -> float | None:
-        stored = pool.status
+        read, stored = pool, pool.status
         known = self._remembered.get(key)
         if known is not None and known.pool.metadata.uid == pool.metadata.uid:
             pool = pool.model_copy(update={"status": known.status})
@@ -260,7 +263,9 @@ class PoolReconciler:
             before.measured_for,
         ):
             self._wake(profile_key(pool.spec.profile_ref.name))  # its status shows what was measured
-        self._remembered[key] = _Remembered(pool, planned.status, written_at, applied, disagrees_since)
+        # What is the same is kept once: thousands of pools have thousands of conditions.
+        status = stored if planned.status == stored else planned.status
+        self._remembered[key] = _Remembered(read, status, written_at, applied, disagrees_since)
         self._show(key, planned.status, sum(pod.ready for pod in observed.pods if pod.live))
         # No event tells when a quota grows or somebody else's object goes away.
         waits = (planned.requeue_after, held_back, UNWATCHED_SECONDS if refusals or observed.taken_names else 0.0)
