@@ -158,7 +158,7 @@ class FaultyApi:
                 return relayed
         except aiohttp.ClientConnectionError:  # the API is away: so is this
             request.transport.abort()
-            raise
+            return web.Response(status=502)
         finally:
             self._watches.pop(request.transport, None)
 
