@@ -1,6 +1,8 @@
 """A hub model is fetched once into the volume of `model.cache`, whatever the number of replicas; the hub is a pod that counts."""
 
 import json
+import subprocess
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,8 @@ import model_hub
 from installed import MODEL, Installation
 from probe_pods import address, caller
 from scratch import Scratch
+from workslice_cluster import engine_environment
+from workslice_operator import model_fetch_program
 
 pytestmark = pytest.mark.embedded  # the volume is a folder of this machine
 SOURCE = "org/tiny"
@@ -73,3 +77,24 @@ def test_replicas_fetch_each_file_once_and_the_profile_learns_the_shape(
     assert found["shape"]["parameters"] * 2 == pytest.approx(
         (models_folder / MODEL / "model.safetensors").stat().st_size, rel=0.02
     )
+
+
+def test_a_gated_model_wants_the_token_which_is_repeated_nowhere(models_folder: Path, tmp_path: Path) -> None:
+    program = Path(model_fetch_program.__file__).read_text()
+    said = tmp_path / "said"
+    words = [program.replace(model_fetch_program.TERMINATION_LOG, str(said)), SOURCE, "main", str(tmp_path / "model")]
+
+    def fetch(token: str) -> tuple[int, str]:
+        home = {"HF_ENDPOINT": f"http://127.0.0.1:{hub.server_address[1]}", "HF_HOME": str(tmp_path), "HF_TOKEN": token}
+        command = [str(engine_environment.python()), "-c", *words]
+        ended = subprocess.run(command, env=home, capture_output=True, text=True, check=False, timeout=120)
+        assert token not in ended.stdout + ended.stderr
+        return ended.returncode, said.read_text()
+
+    with model_hub.Hub("127.0.0.1", 0, SOURCE, models_folder / MODEL, token="s3cret") as hub:
+        threading.Thread(target=hub.serve_forever, args=(0.05,), daemon=True).start()
+        status, why = fetch("wr0ng")
+        assert (status, why.startswith("GatedRepoError: 401 "), "wr0ng" in why) == (1, True, False)
+        status, found = fetch("s3cret")
+        hub.shutdown()
+    assert (status, json.loads(found)["source"]) == (0, SOURCE)
