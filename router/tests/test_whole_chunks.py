@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from scripted_engine import STREAM_HEAD, chunk
 from test_engine_connection import outcome
 
+from workslice_router.whole_chunks import chunk as written
 from workslice_router.whole_chunks import whole_chunks
 
 PIECES = st.one_of(
@@ -64,3 +65,8 @@ def test_the_last_chunk_ends_the_body() -> None:
 )
 def test_anything_else_is_left_to_the_parser(more: bytes) -> None:
     assert whole_chunks(chunk(b"data: a\n\n") + more) is None
+
+
+@given(st.binary(min_size=1, max_size=3000))
+def test_a_chunk_is_written_as_the_standard_says(payload: bytes) -> None:
+    assert written(payload) == b"%x\r\n%b\r\n" % (len(payload), payload)

@@ -107,6 +107,50 @@ def test_a_request_in_one_piece_is_read_as_the_parser_reads_it(
     assert requests_read([message]) == requests_read([message[:1], message[1:]])
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        *(b"Transfer-Encoding: chunked", b"transfer-encoding:identity", b"Content-Length: 16", b"content-length: 15"),
+        *(
+            b"Connection: close",
+            b"Connection: keep-alive, host",
+            b"Connection: Upgrade",
+            b"Upgrade: h2c",
+            b"Host: other",
+        ),
+        *(
+            b"Expect: 100-continue",
+            b"Content-Encoding: gzip",
+            b"Content-Encoding: identity",
+            b"no colon",
+            b"X : y",
+            b" folded: y",
+        ),
+        *(
+            b"X-Empty:",
+            b"X-Space: a ",
+            b"X-Byte: \xe9",
+            b"X-Null: \x00",
+            b"\x00X: y",
+            b"X-Line: a\nb",
+            b"X-Return: a\rb",
+        ),
+    ],
+)
+@pytest.mark.parametrize("place", [b"Host", b"Content-Length"])
+def test_each_unusual_header_is_read_as_the_parser_reads_it(line: bytes, place: bytes) -> None:
+    message = CURL.replace(place, line + b"\r\n" + place, 1)
+    assert requests_read([message]) == requests_read([message[:1], message[1:]])
+    assert requests_read([message]) != requests_read([CURL])
+
+
+@pytest.mark.parametrize("line", [b"Host: r\r\n", b"Content-Length: 16\r\n"])
+def test_a_request_without_what_it_needs_is_read_as_the_parser_reads_it(line: bytes) -> None:
+    message = CURL.replace(line, b"")
+    assert whole_request(message, 1.0, KEYS, LIMIT) is None
+    assert requests_read([message]) == requests_read([message[:1], message[1:]])
+
+
 @given(st.sampled_from([OPENAI, CURL]), st.integers(0, 400), st.binary(max_size=3), st.integers(0, 3))
 def test_damage_is_read_as_the_parser_reads_it(message: bytes, at: int, damage: bytes, gone: int) -> None:
     damaged = message[:at] + damage + message[at + gone :]

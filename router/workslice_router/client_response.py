@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Final
 
 from workslice_router.forwarded_headers import NO_BODY, connection_line, status_line
 from workslice_router.incoming_request import IncomingRequest
+from workslice_router.whole_chunks import chunk
 
 if TYPE_CHECKING:
     from workslice_router.client_connection import ClientConnection
@@ -80,5 +81,5 @@ class ClientResponse:
 
     def _framed(self, data: bytes) -> bytes:
         if self._chunked:
-            return b"%x\r\n%b\r\n" % (len(data), data) if data else b""
+            return chunk(data) if data else b""
         return data

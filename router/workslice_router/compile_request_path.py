@@ -97,6 +97,9 @@ def compile_into(folder: Path) -> None:
         target_dir="build",
         group_name="workslice_router.request_path",
     )
+    for extension in extensions:
+        # Nobody replaces functions of this library from outside, so that the compiler may call and inline them directly.
+        extension.extra_compile_args = [*extension.extra_compile_args, "-fno-semantic-interposition"]
     distribution = Distribution(
         {"name": "workslice-router-compiled", "ext_modules": extensions, "packages": ["workslice_router"]}
     )

@@ -4,7 +4,6 @@ import asyncio
 import logging
 import random
 from collections.abc import Coroutine
-from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 from workslice_router.admission import Admission
@@ -60,19 +59,21 @@ class DataPath:
         """Every response says Connection: close."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._id_prefix = b"%020x" % random.getrandbits(80)  # unique, not secret
-        self._ids = count()
-        self._attempts = count()
+        self._ids = 0
+        self._attempts = 0
         self._next_key_check = 0.0
         self._next_trim = 0.0
         self._unchecked: list[ClientConnection] = []
 
     def new_request_id(self) -> bytes:
         """An id for a request whose client sent none."""
-        return b"%b%012x" % (self._id_prefix, next(self._ids))
+        self._ids += 1
+        return b"%b%012x" % (self._id_prefix, self._ids)
 
     def engine_request_id(self, request_id: bytes) -> bytes:
         """The id under which an engine knows one attempt: engines need it unique, clients may repeat theirs."""
-        return b"%s-%x" % (request_id, next(self._attempts))
+        self._attempts += 1
+        return b"%b-%d" % (request_id, self._attempts)
 
     def start_task(self, coroutine: Coroutine[Any, Any, None]) -> None:
         """Run something that must wait (opening a connection); everything else happens in callbacks."""

@@ -84,6 +84,7 @@ class EventStream:
             and not self._in_large_event
         ):
             self._last_unread = data if len(data) <= _TAIL else data[-_TAIL:]
+            self._last_read_with_care = b""  # older than that
             self._passed += len(data)
             return data
         passed = self._feed_carefully(data)

@@ -112,7 +112,7 @@ def own_lines_of_place(
 ) -> bytes:
     """What it adds once the request has a place: where it went and how long it waited."""
     place = _place_lines(class_name, pool, replica, context_tokens)
-    return b"x-request-id: %b\r\n%bx-workslice-queue-ms: %d\r\n" % (request_id, place, queued_seconds * 1000)
+    return b"x-request-id: %b\r\n%bx-workslice-queue-ms: %d\r\n" % (request_id, place, int(queued_seconds * 1000))
 
 
 @lru_cache(maxsize=4096)

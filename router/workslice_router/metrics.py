@@ -9,7 +9,8 @@ from workslice_router.ejection import Outcome
 from workslice_router.openai_errors import Reason
 from workslice_router.routing_table import RoutingTable
 
-SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
+_BOUNDS: Final = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0]
+SECONDS: Final = tuple(_BOUNDS)  # of no known length: compiled code makes one of known length anew for each use
 _MOST_SERIES: Final = 20_000
 """Per metric; what comes beyond is counted under the labels `other`."""
 _POOLS_PER_PIECE: Final = 50
@@ -194,7 +195,7 @@ class _Histogram:
                 labels = ("other",) * len(labels)
             entry = self.values.setdefault(labels, ([0] * (len(SECONDS) + 1), [0.0]))
         counts, total = entry
-        counts[bisect_left(SECONDS, seconds)] += 1
+        counts[bisect_left(_BOUNDS, seconds)] += 1
         total[0] += seconds
 
 

@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 LENGTHS: Final = tuple(2**power for power in range(9, 17))
 """Characters up to which beginnings are compared: 512, 1024, 2048 ... 65536. Less is not worth a word: an engine computes 512
 characters of text in a few milliseconds."""
+_SHORTEST: Final = 512
 _WHOLE: Final = 2048
 """Up to here every character counts; from here on the last ones before each length."""
 _SAMPLE: Final = 256
@@ -24,8 +25,8 @@ def prefix_of(model: str, texts: Sequence[str]) -> Prefix | None:
     """How the texts, one after the other, begin when they are for a model; None when they are short. Long prompts that differ only
     where nobody looks count as equal: a wrong guess costs little, as most of the beginning is the same.
     """
-    length = sum(map(len, texts))
-    if length < LENGTHS[0]:
+    length = len(texts[0]) if len(texts) == 1 else sum(map(len, texts))
+    if length < _SHORTEST:
         return None
     text = texts[0] if len(texts[0]) >= min(length, LENGTHS[-1]) else _beginning(texts)
     found = []

@@ -62,9 +62,8 @@ def usual_head(data: bytes, end: int) -> ResponseHead | None:
     kind = length = None
     chunked = False
     lines = data[:end].split(b"\r\n")
-    del lines[0]
-    for line in lines:
-        read = RESPONSE_LINES.read(line)
+    for number in range(1, len(lines)):
+        read = RESPONSE_LINES.read(lines[number])
         if read is None:
             return None
         headers.append(read.header)

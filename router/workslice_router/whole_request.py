@@ -29,13 +29,12 @@ def whole_request(data: bytes, now: float, keys: ApiKeys, max_body_bytes: int) -
     if first is None or len(lines) > MAX_HEADERS:
         return None
     request = IncomingRequest(now)
-    del lines[0]
     length = -1
     passed: list[bytes] = []
     headers, by_name = request.headers, request.by_name
-    for line in lines:
-        read = REQUEST_LINES.read(line)
-        if read is None or read.chunked or read.name in by_name:
+    for number in range(1, len(lines)):
+        read = REQUEST_LINES.read(lines[number])
+        if read is None or read.chunked:
             return None
         headers.append(read.header)
         by_name[read.name] = read.header[1]
@@ -43,6 +42,8 @@ def whole_request(data: bytes, now: float, keys: ApiKeys, max_body_bytes: int) -
             length = read.length
         if read.passed:
             passed.append(read.passed)
+    if len(by_name) != len(headers):  # one comes twice
+        return None
     if length < 0 or length != len(data) - end - len(_HEAD_END) or length > max_body_bytes or b"host" not in by_name:
         return None
     try:
