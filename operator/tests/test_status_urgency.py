@@ -23,17 +23,22 @@ def test_an_equal_status_is_not_written() -> None:
     assert changed() is Urgency.NOTHING
 
 
+def test_slices_that_other_pools_take_are_no_write_of_this_one_but_go_with_the_next() -> None:
+    fewer = SliceStatus(profile="1g.10gb", wanted=2, granted=2, free=0)
+    assert changed(slices=fewer) is Urgency.NOTHING
+    assert changed(slices=fewer, queue_depth=9) is Urgency.NUMBERS
+
+
 @pytest.mark.parametrize(
     "fields",
     [
         {"queue_depth": 9},
         {"queue_depth": None},
-        {"slices": SliceStatus(profile="1g.10gb", wanted=2, granted=2, free=0)},
         {"scaling": ScalingMemory(desired=2, lower=[LowerDemand(since=NOW, replicas=1)])},
         {"scaling": ScalingMemory(desired=2, last_depths=[1, 2], usual_depth_milli=1500)},
         {"conditions": [condition("Ready", True, "PoolReady", "1 of 3 replicas are ready", 1, NOW)]},
     ],
-    ids=["depth", "depth unknown", "free slices", "pending scale-down", "depths", "figures in a message"],
+    ids=["depth", "depth unknown", "pending scale-down", "depths", "figures in a message"],
 )
 def test_numbers_can_wait(fields: dict[str, object]) -> None:
     assert changed(**fields) is Urgency.NUMBERS

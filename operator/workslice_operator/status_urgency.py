@@ -15,9 +15,9 @@ class Urgency(Enum):
     """When to write a status."""
 
     NOTHING = "nothing"
-    """It is the same."""
+    """It is the same, but for the slices that other pools have taken or left: each of their pods would be a write of every pool."""
     NUMBERS = "numbers"
-    """Only queue numbers, free slices or figures inside messages moved: at most every 30 s."""
+    """Only queue numbers or figures inside messages moved: at most every 30 s."""
     DECISION = "decision"
     """At once."""
 
@@ -25,6 +25,9 @@ class Urgency(Enum):
 def urgency(stored: WorkspacePoolStatus, planned: WorkspacePoolStatus) -> Urgency:
     """Compare what the API holds with what was planned."""
     if stored == planned:
+        return Urgency.NOTHING
+    as_free = planned.slices.model_copy(update={"free": stored.slices.free})
+    if stored == planned.model_copy(update={"slices": as_free}):
         return Urgency.NOTHING
     pause = says_paused(planned.conditions)
     if pause is not None and pause == says_paused(stored.conditions):
