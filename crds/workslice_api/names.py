@@ -116,6 +116,7 @@ class Reason(StrEnum):
     NODE_LOST = "NodeLost"
     # Scaling
     FIXED = "Fixed"
+    EXTERNAL = "External"
     STEADY = "Steady"
     SCALED_UP = "ScaledUp"
     SCALED_DOWN = "ScaledDown"

@@ -128,9 +128,9 @@ class ScheduledMinimum(KubeModel):
 class Scaling(KubeModel):
     """How many replicas a pool runs."""
 
-    mode: Literal["QueueDepth", "Fixed"] = "Fixed"
-    """QueueDepth: by requests queued and running. Fixed: as many as spec.replicas says. Live: takes effect without touching
-    engines."""
+    mode: Literal["QueueDepth", "External", "Fixed"] = "Fixed"
+    """QueueDepth: by requests queued and running. External: as many as an autoscaler of your own, such as a HorizontalPodAutoscaler, writes
+    into spec.replicas. Fixed: as many as somebody writes there. Live: takes effect without touching engines."""
     min_replicas: Annotated[int | None, Field(ge=1, le=MAX_REPLICAS)] = None
     """Never fewer replicas in mode QueueDepth (default 1). Live: takes effect without touching engines."""
     max_replicas: Annotated[int | None, Field(ge=1, le=MAX_REPLICAS)] = None
@@ -220,7 +220,8 @@ class WorkspacePoolSpec(KubeModel):
     """Share of traffic among pools of one model and class; 0 takes none (a canary that waits). Live: takes effect without touching
     engines."""
     replicas: Annotated[int, Field(ge=0, le=MAX_REPLICAS)] = 1
-    """Replicas in mode Fixed; `kubectl scale` sets it. Live: takes effect without touching engines."""
+    """Replicas in modes Fixed and External; `kubectl scale` and autoscalers set it, the operator never does. Live: takes effect without
+    touching engines."""
     scaling: Annotated[
         Scaling,
         Field(
@@ -232,8 +233,8 @@ class WorkspacePoolSpec(KubeModel):
                     ),
                     _rule(
                         "self.mode == 'QueueDepth' || (!has(self.minReplicas) && !has(self.maxReplicas))",
-                        "minReplicas and maxReplicas work in mode QueueDepth only: set scaling.mode to QueueDepth, or use "
-                        "spec.replicas in mode Fixed",
+                        "minReplicas and maxReplicas work in mode QueueDepth only: set scaling.mode to QueueDepth, use "
+                        "spec.replicas in mode Fixed, or give the bounds to the autoscaler in mode External",
                     ),
                     _rule(
                         "self.mode == 'QueueDepth' || !has(self.headroom) || self.headroom == 0",

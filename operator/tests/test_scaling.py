@@ -31,6 +31,13 @@ def test_mode_fixed_follows_spec_replicas_whatever_demand_is() -> None:
     assert (decision.desired, decision.reason, decision.memory.desired) == (0, Reason.FIXED, 0)
 
 
+def test_mode_external_follows_spec_replicas_and_says_so() -> None:
+    external = make_pool(replicas=3, scaling={"mode": "External"}).spec
+    decision = decide(external, ScalingMemory(desired=4), ReplicaCounts(4), QueueSignal(90, 9), NOW)
+    assert (decision.desired, decision.reason) == (3, Reason.EXTERNAL)
+    assert decision.memory == ScalingMemory(desired=3)
+
+
 @pytest.mark.parametrize(
     ("queued", "running", "expected"),
     [(0, 0, 1), (0, 8, 1), (1, 8, 2), (16, 0, 2), (17, 0, 3), (30, 18, 6)],

@@ -72,7 +72,7 @@ def _at_zero(observed: Observed, live: int, asleep: bool) -> Finding:
     if asleep:
         message = f"no request for {observed.pool.spec.scaling.scale_to_zero_after}{rest}; the next one wakes the pool"
         return Finding(True, Reason.SCALED_TO_ZERO, message)
-    if observed.pool.spec.scaling.mode != "Fixed" or observed.pool.spec.replicas:
+    if observed.pool.spec.scaling.mode == "QueueDepth" or observed.pool.spec.replicas:
         return Finding(False, Reason.NOT_STARTED, "engines start as soon as ProfileReady is True")
     return Finding(True, Reason.SCALED_TO_ZERO, f"spec.replicas is 0{rest}; scale up with kubectl scale wspool")
 

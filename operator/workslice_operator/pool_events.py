@@ -11,7 +11,14 @@ from workslice_api.pool import SliceStatus, WorkspacePoolStatus
 from workslice_operator.faults import NO_FAULT, WARNED
 from workslice_operator.scaling import Decision
 
-_SCALED: Final = (Reason.SCALED_UP, Reason.SCALED_DOWN, Reason.FIXED, Reason.LIMITED_BY_MAXIMUM, Reason.SCALED_TO_ZERO)
+_SCALED: Final = (
+    Reason.SCALED_UP,
+    Reason.SCALED_DOWN,
+    Reason.FIXED,
+    Reason.EXTERNAL,
+    Reason.LIMITED_BY_MAXIMUM,
+    Reason.SCALED_TO_ZERO,
+)
 
 
 @dataclass(frozen=True)

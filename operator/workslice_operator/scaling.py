@@ -76,11 +76,10 @@ def decide(
     spec: WorkspacePoolSpec, memory: ScalingMemory, counts: ReplicaCounts, signal: QueueSignal | None, now: datetime
 ) -> Decision:
     """Replicas that the pool should have now."""
-    if spec.scaling.mode == "Fixed":
+    if spec.scaling.mode != "QueueDepth":
         wanted = spec.replicas
-        return Decision(
-            wanted, Reason.FIXED, f"spec.replicas asks for {_replicas(wanted)}", ScalingMemory(desired=wanted)
-        )
+        reason = Reason.EXTERNAL if spec.scaling.mode == "External" else Reason.FIXED
+        return Decision(wanted, reason, f"spec.replicas asks for {_replicas(wanted)}", ScalingMemory(desired=wanted))
     scheduled = scheduled_minimum(spec.scaling.schedule, now)
     minimum, maximum = bounds(spec.scaling, scheduled)
     if memory.asleep and spec.scaling.scale_to_zero_after is not None and not scheduled:

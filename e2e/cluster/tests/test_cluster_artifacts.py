@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from workslice_cluster import pause_image
-from workslice_cluster.binaries import MODULES, TABLE, Module, content_hash
+from workslice_cluster.binaries import METRICS_SERVER, MODULES, TABLE, Module, content_hash
 from workslice_cluster.cluster_error import ClusterError
 from workslice_cluster.commands import run
 from workslice_cluster.image_import import names_in
@@ -39,7 +39,7 @@ def test_binaries_are_built_anew_when_an_input_changes(sources: Path) -> None:
     assert len(keys) == 6
 
 
-@pytest.mark.parametrize("module", TABLE, ids=lambda module: module.name)
+@pytest.mark.parametrize("module", [*TABLE, METRICS_SERVER], ids=lambda module: module.name)
 def test_every_module_pins_its_dependencies(module: Module) -> None:
     folder = MODULES / module.name
     needs_sums = "require" in (folder / "go.mod").read_text()

@@ -13,6 +13,7 @@ from workslice_cluster import (
     image_import,
     inventory,
     leftovers,
+    metrics_server,
     namespaces,
     node_link,
 )
@@ -58,6 +59,8 @@ def _parser() -> argparse.ArgumentParser:
     start = commands.add_parser("start", help="start one component that was stopped, and wait until it is well")
     for parser_of_component in (stop, start):
         parser_of_component.add_argument("component", metavar="COMPONENT")
+    metrics = commands.add_parser("metrics", help="add or remove metrics-server, which HorizontalPodAutoscalers need")
+    metrics.add_argument("change", choices=["add", "remove"])
     _add_node_commands(commands.add_parser("node", help="add, remove, cut off or heal further nodes"))
     for tool in ("kubectl", "helm"):
         passed = commands.add_parser(tool, help=f"run {tool} against the cluster", add_help=False, prefix_chars="\0")
@@ -106,6 +109,9 @@ def _run(arguments: argparse.Namespace, instance: Instance) -> int:
         case "stop" | "start":
             with cluster_lock(instance):
                 _stop_or_start(instance, arguments)
+        case "metrics":
+            with cluster_lock(instance):
+                _change_metrics(instance, arguments.change)
         case "node":
             with cluster_lock(instance):
                 _change_node(instance, arguments)
@@ -139,6 +145,14 @@ def _stop_or_start(instance: Instance, arguments: argparse.Namespace) -> None:
     if init is None:
         raise ClusterError(f"node {component.node.name} is lost: run `node add {component.node.name}`")
     daemons.ensure(component, init, parts)
+
+
+def _change_metrics(instance: Instance, change: str) -> None:
+    init, parts = _init(instance), prepare(instance.cache)
+    if change == "add":
+        metrics_server.add(instance, init, parts)
+    else:
+        metrics_server.remove(instance, parts)
 
 
 def _change_node(instance: Instance, arguments: argparse.Namespace) -> None:

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,6 +54,8 @@ TABLE = (
     Module("kube-router", {"kube-router": "github.com/cloudnativelabs/kube-router/v2/cmd/kube-router"}),
     Module("pause", {"pause": "."}),
 )
+METRICS_SERVER = Module("metrics-server", {"metrics-server": "sigs.k8s.io/metrics-server/cmd/metrics-server"})
+"""Not every cluster's."""
 
 
 def content_hash(module: Module, sources: Path, go_version: str) -> str:
@@ -78,14 +80,18 @@ def go_version() -> str:
     return found
 
 
-def ensure(cache: Path) -> dict[str, Path]:
+def folder_of(cache: Path, module: Module) -> Path:
+    """Return where the programs of a module lie once they are built. Raises ClusterError when there is no Go that fits."""
+    return cache / "binaries" / f"{module.name}-{content_hash(module, MODULES / module.name, go_version())}"
+
+
+def ensure(cache: Path, modules: Iterable[Module] = TABLE) -> dict[str, Path]:
     """Build what is not in the cache and return program name to path. Raises ClusterError when a build fails."""
-    version = go_version()
     programs: dict[str, Path] = {}
-    for module in TABLE:
-        folder = cache / "binaries" / f"{module.name}-{content_hash(module, MODULES / module.name, version)}"
+    for module in modules:
+        folder = folder_of(cache, module)
         if not folder.is_dir():
-            with step(f"building {', '.join(module.programs)} (module {module.name}, {version})"):
+            with step(f"building {', '.join(module.programs)} (module {module.name}, {go_version()})"):
                 _build(module, folder)
         programs |= {name: folder / name for name in module.programs}
     return programs

@@ -44,6 +44,8 @@ def table(instance: Instance) -> tuple[Certificate, ...]:
     return (
         Certificate("kube-apiserver", "/CN=kube-apiserver", ("serverAuth",), api_names),
         Certificate("kube-apiserver-to-kubelet", "/O=system:masters/CN=kube-apiserver-to-kubelet"),
+        # The API server as those see it whose APIs it passes on.
+        Certificate("kube-aggregator", "/CN=kube-aggregator"),
         Certificate("admin", "/O=system:masters/CN=admin"),
         Certificate("kube-controller-manager", "/CN=system:kube-controller-manager"),
         Certificate("kube-scheduler", "/CN=system:kube-scheduler"),

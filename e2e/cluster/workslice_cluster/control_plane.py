@@ -56,6 +56,15 @@ def control_plane_daemons(
                 f"--kubelet-client-key={pki}/kube-apiserver-to-kubelet.key",
                 f"--kubelet-certificate-authority={pki}/ca.crt",
                 "--kubelet-preferred-address-types=InternalIP,Hostname",
+                # APIs that others serve, such as metrics-server's.
+                f"--proxy-client-cert-file={pki}/kube-aggregator.crt",
+                f"--proxy-client-key-file={pki}/kube-aggregator.key",
+                f"--requestheader-client-ca-file={pki}/ca.crt",
+                "--requestheader-allowed-names=kube-aggregator",
+                "--requestheader-username-headers=X-Remote-User",
+                "--requestheader-group-headers=X-Remote-Group",
+                "--requestheader-extra-headers-prefix=X-Remote-Extra-",
+                "--enable-aggregator-routing",
                 f"--service-account-key-file={pki}/service-account.pub",
                 f"--service-account-signing-key-file={pki}/service-account.key",
                 "--service-account-issuer=https://kubernetes.default.svc",
@@ -89,6 +98,8 @@ def control_plane_daemons(
                 # The default of 20 requests a second delays the first service accounts by seconds, and thousands of pods by minutes.
                 "--kube-api-qps=1000",
                 "--kube-api-burst=2000",
+                # Tests wait for it; it looks at HorizontalPodAutoscalers only.
+                "--horizontal-pod-autoscaler-sync-period=5s",
                 f"--bind-address={node}",
                 f"--service-cluster-ip-range={instance.service_network}",
                 *(() if kubelets else ("--controllers=*,-node-lifecycle-controller",)),
