@@ -54,7 +54,7 @@ def test_half_an_event_is_held_back():
 
 def test_a_last_event_without_its_empty_line_still_counts():
     stream, out = relay([TOKEN + b"data: [DONE]\n"])
-    assert (stream.done, out) == (True, TOKEN + b"data: [DONE]\n")
+    assert (stream.done, out) == (True, TOKEN + DONE)
 
 
 def test_a_last_error_without_its_empty_line_gets_one_so_that_clients_read_it():

@@ -93,8 +93,8 @@ class EventStream:
         return passed
 
     def finish(self) -> bytes:
-        """The engine has ended its response: what is still held if that ends the stream, too, though without its empty line. Any other rest
-        is half an event: it says nothing to a client, and would spoil the error event behind it.
+        """The engine has ended its response: what is still held if that ends the stream, too, with the empty line that it lacks. Any other
+        rest is half an event: it says nothing to a client, and would spoil the error event behind it.
         """
         held, self._held = self._held, b""
         if not held or self.ended or self._in_large_event:
@@ -102,7 +102,7 @@ class EventStream:
         started = self.started
         self._read_event(held)
         if self.ended:
-            return held if self.done else held.rstrip(b"\r\n") + b"\n\n"
+            return held.rstrip(b"\r\n") + b"\n\n"
         self.started = started
         return b""
 
