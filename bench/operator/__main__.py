@@ -43,6 +43,7 @@ from written import now, written_since
 from workslice_cluster import components, daemons
 from workslice_cluster.instance import Instance, from_environment
 from workslice_cluster.prepare import prepare
+from workslice_operator.demand import NUMBERS_SECONDS
 from workslice_operator.rolling_pools import MOST_AT_ONCE
 
 HERE = Path(__file__).resolve().parent
@@ -54,7 +55,7 @@ CHURN_SECONDS = float(os.environ.get("CHURN_SECONDS", "60"))
 CHANGES_PER_MINUTE = 2000
 PATIENCE = 600.0
 CONTROLLERS = "kube-controller-manager"
-_LOOK_SECONDS = 0.25
+_LOOK_SECONDS = 0.5
 _POD_NETWORK = "10.206.0.0/16"
 """Addresses of the fake pods: this machine refuses connections to them at once."""
 
@@ -154,6 +155,7 @@ async def creation(bench: Bench, operator: Running) -> dict[str, Any]:
 
 async def rest(bench: Bench, operator: Running, router: Running) -> dict[str, Any]:
     say("at rest")
+    await asyncio.sleep(NUMBERS_SECONDS + 5)  # numbers that moved last are written after so long
     await settled(bench)
     before, at, cpu, router_cpu, began = (
         await bench.look(),
@@ -232,7 +234,7 @@ async def profile_change(bench: Bench, operator: Running) -> dict[str, Any]:
     began, most, line = time.monotonic(), 0, []
     await change_profile(bench.api)
     while time.monotonic() - began < PATIENCE:
-        current, done = await rolling(bench.api, set(before), before)
+        current, done = await rolling(bench.api, before)
         line.append((round(time.monotonic() - began, 1), current, done))
         most = max(most, current)
         if done == len(before):

@@ -23,7 +23,8 @@ class Look:
 
 def look(url: str) -> Look:
     with urllib.request.urlopen(url, timeout=10) as answer:
-        text = answer.read().decode()
+        lines = answer.read().decode().splitlines(keepends=True)
+    text = "".join(line for line in lines if f"{_PREFIX}workqueue_" in line)  # with many pools the rest is long
     samples: dict[tuple[str, str], float] = {}
     for family in text_string_to_metric_families(text):
         for sample in family.samples:

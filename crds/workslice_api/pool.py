@@ -284,7 +284,7 @@ class SliceStatus(KubeModel):
     granted: int = 0
     """Slices that its scheduled pods hold."""
     free: int | None = None
-    """Free slices of this kind in the cluster when last looked at; absent when unknown."""
+    """Free slices of this kind in the cluster when anything else of this status was written last; absent when unknown."""
 
 
 class LowerDemand(KubeModel):
