@@ -92,6 +92,7 @@ def test_a_replica_that_drains_is_called_back_when_it_is_wanted_again(
     wait_until("both to take requests again", both_in_rotation, seconds=10, every=0.3)
 
 
+@pytest.mark.soak  # the streams alone take more than a minute
 def test_streams_of_more_than_a_minute_survive_a_scale_down(
     installation: Installation, pool: Scratch, long_streams: LongStreams
 ) -> None:

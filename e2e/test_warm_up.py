@@ -61,6 +61,7 @@ def test_the_first_requests_find_their_beginnings_cached(installation: Installat
         assert cached_tokens(usage) >= usage.prompt_tokens - 160 > 0
 
 
+@pytest.mark.soak  # three tries of the kubelet, and a new start
 def test_an_engine_that_refuses_its_warm_up_says_why_until_that_is_corrected(pools: Scratch) -> None:
     said = pools.wait_for("EnginesReady", "False", "WarmUpFailed", pool=REFUSED, seconds=120)
     assert "was not warmed up: /v1/chat/completions answered 400: " in said
