@@ -1,3 +1,7 @@
+import base64
+import json
+import random
+import zlib
 from dataclasses import replace
 from typing import Any
 
@@ -238,7 +242,9 @@ def test_a_first_version_that_fails_has_nothing_to_go_back_to() -> None:
     assert reason(planned(observed), "Degraded") == "AsExpected"
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"template": {}}', '{"template": {}, "pool": 1, "profile": 2}'])
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "e30=", "eJyrBQA=", '{"template": {}}', '{"template": {}, "pool": 1, "profile": 2}']
+)
 def test_a_record_that_cannot_be_read_is_none(text: str) -> None:
     assert read_record(text) is None
 
@@ -254,5 +260,48 @@ def test_a_record_survives_its_annotation() -> None:
     )
 
 
+def warming_up(*texts: str) -> WorkspaceProfile:
+    return make_profile(engine={"warmup": {"prefixes": [{"text": text} for text in texts]}})
+
+
+def letters(first: str, how_many: int, seed: int = 1) -> str:
+    """A text of the longest warm-up prefix: random letters of an alphabet."""
+    chance = random.Random(seed)
+    return "".join(chr(ord(first) + chance.randrange(how_many)) for _ in range(8192))
+
+
+CYRILLIC = warming_up(*(letters("\u0430", 32, seed) for seed in range(4)))
+CHINESE = warming_up(letters("\u4e00", 3000))
+TOO_LONG = warming_up(*(letters("\u4e00", 20_000, seed) for seed in range(4)))
+
+
+@pytest.mark.parametrize("profile", [CYRILLIC, CHINESE], ids=["cyrillic", "chinese"])
+def test_the_record_of_long_warm_up_prefixes_survives_its_annotation(profile: WorkspaceProfile) -> None:
+    record = rendered_record(POOL, profile)
+    text = record.as_text()
+    assert 0 < len(text.encode()) <= 100_000
+    assert read_record(text) == record
+
+
+@pytest.mark.parametrize("profile", [CYRILLIC, CHINESE], ids=["cyrillic", "chinese"])
+def test_an_upgrade_of_the_operator_keeps_the_template_of_long_warm_up_prefixes(profile: WorkspaceProfile) -> None:
+    fresh = rendered_record(POOL, profile)
+    earlier = replace(fresh, template={**fresh.template, "metadata": {"labels": {"rendered": "by 0.0.9"}}})
+    result = planned(make_observed(POOL, profile, deployment=ran(earlier, earlier), pods=(ready_pod(),)))
+    assert template_of(result) == earlier.template
+    assert reason(result, "Outdated") == "RenderingWaits"
+
+
+def test_a_short_record_stays_the_json_that_it_was() -> None:
+    written = json.dumps(json.loads(NOW_RENDERED.as_text()), sort_keys=True)
+    result = planned(make_observed(deployment=make_deployment(ready_template=written), pods=(ready_pod(),)))
+    assert deployment_of(result)["metadata"]["annotations"][READY_TEMPLATE_ANNOTATION] == written
+
+
+def test_a_compressed_record_that_would_fill_the_memory_is_none() -> None:
+    record = json.loads(NOW_RENDERED.as_text()) | {"why": "x" * 8_000_000}
+    assert read_record(base64.b64encode(zlib.compress(json.dumps(record).encode())).decode()) is None
+
+
 def test_a_template_too_long_for_an_annotation_is_not_remembered() -> None:
-    assert replace(NOW_RENDERED, template={"x": "y" * 200_000}).as_text() == ""
+    assert rendered_record(POOL, TOO_LONG).as_text() == ""

@@ -1,7 +1,9 @@
 """A pod template with the specs that it was rendered from, as an annotation of the Deployment remembers it. Pure."""
 
+import base64
 import hashlib
 import json
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,7 +16,9 @@ from workslice_api.profile import WorkspaceProfile, WorkspaceProfileSpec
 from workslice_operator.render.pod_template import pod_template
 
 _LONGEST: Final = 100_000
-"""Characters: the API refuses objects whose annotations together have more than 256 KiB."""
+"""Bytes: the API refuses objects whose annotations together have more than 256 KiB, and a Deployment may have two records."""
+_LONGEST_JSON: Final = 4_000_000
+"""Bytes that a compressed record may come to, whoever wrote it."""
 
 
 @dataclass(frozen=True)
@@ -42,12 +46,19 @@ class TemplateRecord:
         return then == fresh.template
 
     def as_text(self) -> str:
-        """For the annotation; empty when it would be too long for one."""
+        """For the annotation: JSON, compressed where it is long (warm-up prefixes are); empty when even that is too long for one."""
+        return self._text
+
+    @cached_property
+    def _text(self) -> str:
         # With defaults, as the API server stores them: it keeps the old value when a later version has another default.
         specs = {"pool": self.pool.to_wire(), "profile": self.profile.to_wire()}
         why = {"why": self.why} if self.why else {}
-        text = json.dumps({"template": self.template, **specs, **why}, sort_keys=True)
-        return text if len(text) <= _LONGEST else ""
+        text = json.dumps({"template": self.template, **specs, **why}, sort_keys=True)  # ASCII: a character is a byte
+        if len(text) <= _LONGEST:
+            return text
+        compact = base64.b64encode(zlib.compress(text.encode(), 9)).decode()
+        return compact if len(compact) <= _LONGEST and len(text) <= _LONGEST_JSON else ""
 
 
 def rendered_record(pool: WorkspacePool, profile: WorkspaceProfile) -> TemplateRecord:
@@ -60,12 +71,16 @@ def read_record(text: str) -> TemplateRecord | None:
     if not text:
         return None
     try:
-        raw = json.loads(text)
+        raw = json.loads(text if text.startswith("{") else _decompressed(text))
         return TemplateRecord(
             raw["template"],
             WorkspacePoolSpec.model_validate(raw["pool"]),
             WorkspaceProfileSpec.model_validate(raw["profile"]),
             raw.get("why", ""),
         )
-    except (ValueError, KeyError, TypeError, ValidationError):
+    except (ValueError, KeyError, TypeError, zlib.error, ValidationError):
         return None
+
+
+def _decompressed(text: str) -> bytes:
+    return zlib.decompressobj().decompress(base64.b64decode(text, validate=True), _LONGEST_JSON)
