@@ -119,6 +119,11 @@ def test_a_rollout_without_progress_is_stalled() -> None:
     assert deployment_facts(raw).stalled
 
 
+@pytest.mark.parametrize(("spec", "seconds"), [({"progressDeadlineSeconds": 1020}, 1020), ({}, 600)])
+def test_a_deployment_tells_how_long_it_waits_for_progress(spec: dict[str, Any], seconds: float) -> None:
+    assert deployment_facts({"metadata": {"name": "d"}, "spec": spec}).progress_deadline == seconds
+
+
 @pytest.mark.parametrize(("text", "cost"), [("-5", -5), ("soon", 0)])
 def test_a_deletion_cost_that_the_replica_set_would_ignore_is_none(text: str, cost: int) -> None:
     raw = raw_pod({"podIP": "10.1.0.7"}, nodeName="n1")

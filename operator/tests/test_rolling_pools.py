@@ -1,6 +1,6 @@
 from dataclasses import replace
 
-from pool_facts import INSTALLATION, NOW, make_deployment, make_observed, make_pool, make_profile, ready_pod
+from pool_facts import INSTALLATION, NOW, make_deployment, make_observed, make_pod, make_pool, make_profile, ready_pod
 
 from workslice_api.conditions import find_condition
 from workslice_operator.keys import Key, pool_key
@@ -23,8 +23,8 @@ def serving(**facts: object) -> Observed:
     return make_observed(pool=POOL, profile=CHANGED, deployment=deployment(**facts), pods=(ready_pod("a"),))
 
 
-def look(rolling: RollingPools, key: Key, observed: Observed) -> Plan:
-    observed = replace(observed, may_roll=rolling.may_roll(key, observed))
+def look(rolling: RollingPools, key: Key, observed: Observed, seconds: float = 0.0) -> Plan:
+    observed = replace(observed, may_roll=rolling.may_roll(key, observed, seconds))
     planned = plan(observed, INSTALLATION, NOW)
     rolling.follow(key, planned, observed)
     return planned
@@ -64,6 +64,47 @@ def test_a_pool_that_is_deleted_gives_its_turn_back() -> None:
     look(rolling, SECOND, serving())
     rolling.forget(FIRST)
     assert woken == [SECOND]
+
+
+def replaced(**facts: object) -> Observed:
+    """The pool of the changed profile, all of whose pods are new; none is ready at this look."""
+    running = make_deployment(template_hash=rendered_record(POOL, CHANGED).hash, progress_deadline=600.0, **facts)
+    return make_observed(pool=POOL, profile=CHANGED, deployment=running, pods=(make_pod("a", started=True),))
+
+
+def test_replicas_that_become_ready_and_crash_again_for_ever_hold_up_no_other_pool() -> None:
+    woken: list[Key] = []
+    rolling = RollingPools(woken.append, most=1)
+    look(rolling, FIRST, serving())
+    look(rolling, SECOND, serving())
+    look(rolling, FIRST, replaced(), seconds=10)
+    assert waits(look(rolling, SECOND, serving(), seconds=609))
+    look(rolling, FIRST, replaced(), seconds=609)
+    assert woken == []
+    look(rolling, FIRST, replaced(), seconds=610)
+    assert woken == [SECOND]
+    look(rolling, FIRST, replaced(), seconds=611)
+    assert not waits(look(rolling, SECOND, serving(), seconds=612))
+
+
+def test_the_time_of_the_last_replica_begins_when_nothing_of_the_version_before_is_left() -> None:
+    rolling = RollingPools(lambda _: None, most=1)
+    look(rolling, FIRST, serving())
+    for seconds in (10, 1000):
+        look(rolling, FIRST, replaced(outdated_replicas=1), seconds)
+        look(rolling, FIRST, replaced(settled=False), seconds + 5)
+    look(rolling, FIRST, replaced(), seconds=1010)
+    look(rolling, FIRST, replaced(), seconds=1600)
+    assert waits(look(rolling, SECOND, serving(), seconds=1600))
+
+
+def test_a_new_change_of_a_pool_that_is_being_rolled_gives_it_the_whole_time_again() -> None:
+    rolling = RollingPools(lambda _: None, most=1)
+    look(rolling, FIRST, serving())
+    look(rolling, FIRST, replaced(), seconds=10)
+    look(rolling, FIRST, replace(replaced(), profile=make_profile(engine={"extraArgs": ["--a"]})), seconds=500)
+    look(rolling, FIRST, replaced(), seconds=700)
+    assert waits(look(rolling, SECOND, serving(), seconds=700))
 
 
 def test_a_pool_that_serves_nothing_need_not_wait() -> None:

@@ -157,6 +157,8 @@ class DeploymentFacts:
     """The Deployment controller has seen its newest spec."""
     outdated_replicas: int = 0
     """Pods of older templates that still exist."""
+    progress_deadline: float = 600.0
+    """Seconds without progress after which a rollout has stalled: progressDeadlineSeconds, by default that of the API."""
     stalled: bool = False
     """The rollout has passed its deadline without progress."""
 
@@ -332,6 +334,7 @@ def deployment_facts(raw: Mapping[str, Any]) -> DeploymentFacts:
         failed_template=annotations.get(FAILED_TEMPLATE_ANNOTATION, ""),
         settled=status.get("observedGeneration", 0) >= metadata.get("generation", 0),
         outdated_replicas=max(0, status.get("replicas", 0) - updated),
+        progress_deadline=raw.get("spec", {}).get("progressDeadlineSeconds", 600),
         stalled=any(one.get("reason") == "ProgressDeadlineExceeded" for one in status.get("conditions") or []),
     )
 

@@ -237,7 +237,7 @@ class PoolReconciler:
         disagrees_since = self._disagrees_since(with_slice, known)
         if disagrees_since is not None:
             observed = replace(observed, disagreement=self._monotonic() - disagrees_since)
-        observed = replace(observed, may_roll=self._rolling.may_roll(key, observed))
+        observed = replace(observed, may_roll=self._rolling.may_roll(key, observed, self._monotonic()))
         planned = plan(observed, self._installation, now)
         applied = known.applied if known else {}
         if reads is not self._live and self._does_more_than_tell(planned, observed, children, applied):

@@ -23,14 +23,18 @@ class RollingPools:
         """`wake` queues the key of a pool whose turn it is."""
         self._wake = wake
         self._most = most
-        self._rolling: set[Key] = set()
+        self._rolling: dict[Key, float | None] = {}
+        """Since when nothing of the version before is left; None: something is."""
         self._waiting: dict[Key, None] = {}
         """In the order in which they came."""
 
-    def may_roll(self, key: Key, observed: Observed) -> bool:
-        """Whether a rollout of the pool may begin or is under way; `observed` tells whether an earlier one has ended."""
-        if is_rolling(observed, begun=key in self._rolling):
-            self._rolling.add(key)
+    def may_roll(self, key: Key, observed: Observed, seconds: float) -> bool:
+        """Whether a rollout of the pool may begin or is under way; `observed` tells whether an earlier one has ended, `seconds` the
+        time, of a clock that never goes back.
+        """
+        since = self._replaced_since(key, observed, seconds)
+        if is_rolling(observed, begun=key in self._rolling) and not _is_over(observed, since, seconds):
+            self._rolling[key] = since
         else:
             self._end(key)
         return key in self._rolling or len(self._rolling) < self._most
@@ -43,20 +47,36 @@ class RollingPools:
             self._waiting.setdefault(key)
         elif deployment and deployment.replicas and planned.template_hash not in ("", deployment.template_hash):
             self._waiting.pop(key, None)
-            self._rolling.add(key)
+            self._rolling[key] = None
 
     def forget(self, key: Key) -> None:
         """The pool is gone."""
         self._waiting.pop(key, None)
         self._end(key)
 
+    def _replaced_since(self, key: Key, observed: Observed, seconds: float) -> float | None:
+        deployment = observed.deployment
+        if deployment is None or deployment.outdated_replicas or not deployment.settled:
+            return None
+        before = self._rolling.get(key)
+        return seconds if before is None else before
+
     def _end(self, key: Key) -> None:
         if key in self._rolling:
-            self._rolling.remove(key)
+            del self._rolling[key]
             for _ in range(min(len(self._waiting), self._most - len(self._rolling))):
                 first = next(iter(self._waiting))
                 del self._waiting[first]
                 self._wake(first)  # it waits again if another was quicker
+
+
+def _is_over(observed: Observed, replaced_since: float | None, seconds: float) -> bool:
+    """Whether the last replica has had its time. One that becomes ready and crashes again makes progress for the Deployment at each turn,
+    so that it never stalls; yet nothing of the version before is out of service for it any more.
+    """
+    if observed.deployment is None or replaced_since is None:
+        return False
+    return seconds - replaced_since >= observed.deployment.progress_deadline
 
 
 def is_rolling(observed: Observed, begun: bool) -> bool:
