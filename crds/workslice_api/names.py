@@ -148,6 +148,7 @@ class Reason(StrEnum):
     FOREIGN_FIELDS = "ForeignFields"
     FALLBACK_NOT_SERVED = "FallbackNotServed"
     TAKEN_BACK = "TakenBack"
+    TEMPLATE_TOO_LONG = "TemplateTooLong"
     # Conflict
     MODEL_OWNED = "ModelOwned"
     MODEL_OWNED_ELSEWHERE = "ModelOwnedElsewhere"

@@ -44,6 +44,17 @@ def test_so_many_pools_roll_at_once_and_the_others_keep_what_serves() -> None:
     assert third.template_hash == READY.hash
 
 
+def test_a_pool_that_serves_with_a_template_that_is_not_remembered_waits_with_its_deployment_untouched() -> None:
+    rolling = RollingPools(lambda _: None, most=1)
+    look(rolling, FIRST, serving())
+    unknown = replace(serving(), deployment=make_deployment(template_hash=READY.hash))
+    second = look(rolling, SECOND, unknown)
+    assert waits(second)
+    assert "Deployment" not in {one["kind"] for one in second.apply}
+    rolling.forget(FIRST)
+    assert not waits(look(rolling, SECOND, unknown))
+
+
 def test_a_pool_that_is_done_gives_its_turn_to_the_one_that_waits_longest() -> None:
     woken: list[Key] = []
     rolling = RollingPools(woken.append, most=1)

@@ -1,7 +1,7 @@
 import base64
+import bz2
 import json
 import random
-import zlib
 from dataclasses import replace
 from typing import Any
 
@@ -243,7 +243,17 @@ def test_a_first_version_that_fails_has_nothing_to_go_back_to() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{", "[]", "e30=", "eJyrBQA=", '{"template": {}}', '{"template": {}, "pool": 1, "profile": 2}']
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        "e30=",
+        "QlpoOTFBWSZTWQ==",
+        "QlpoOTFB",
+        '{"template": {}}',
+        '{"template": {}, "pool": 1, "profile": 2}',
+    ],
 )
 def test_a_record_that_cannot_be_read_is_none(text: str) -> None:
     assert read_record(text) is None
@@ -272,7 +282,9 @@ def letters(first: str, how_many: int, seed: int = 1) -> str:
 
 CYRILLIC = warming_up(*(letters("\u0430", 32, seed) for seed in range(4)))
 CHINESE = warming_up(letters("\u4e00", 3000))
-TOO_LONG = warming_up(*(letters("\u4e00", 20_000, seed) for seed in range(4)))
+TOO_LONG = make_profile(
+    engine={"env": [{"name": f"V{seed}", "value": letters("\u4e00", 20_000, seed)[:4096]} for seed in range(16)]}
+)
 
 
 @pytest.mark.parametrize("profile", [CYRILLIC, CHINESE], ids=["cyrillic", "chinese"])
@@ -300,8 +312,46 @@ def test_a_short_record_stays_the_json_that_it_was() -> None:
 
 def test_a_compressed_record_that_would_fill_the_memory_is_none() -> None:
     record = json.loads(NOW_RENDERED.as_text()) | {"why": "x" * 8_000_000}
-    assert read_record(base64.b64encode(zlib.compress(json.dumps(record).encode())).decode()) is None
+    assert read_record(base64.b64encode(bz2.compress(json.dumps(record).encode())).decode()) is None
 
 
-def test_a_template_too_long_for_an_annotation_is_not_remembered() -> None:
+def test_a_template_too_long_to_be_remembered_is_said_before_an_upgrade_restarts_its_engines() -> None:
     assert rendered_record(POOL, TOO_LONG).as_text() == ""
+    running = ran(rendered_record(POOL, TOO_LONG))
+    result = planned(make_observed(POOL, TOO_LONG, deployment=running, pods=(ready_pod(),)))
+    assert remembered(result) is None
+    found = find_condition(result.status.conditions, "Degraded")
+    assert found is not None
+    assert (found.status, found.reason) == ("True", "TemplateTooLong")
+    assert "engine.warmup.prefixes" in found.message
+    assert [note.reason for note in result.events if note.type == "Warning"].count("TemplateTooLong") == 1
+
+
+def test_a_change_too_long_to_be_remembered_is_said_while_the_version_before_still_is() -> None:
+    running = ran(NOW_RENDERED, NOW_RENDERED)
+    result = planned(make_observed(POOL, TOO_LONG, deployment=running, pods=(ready_pod(),)))
+    assert reason(result, "Degraded") == "TemplateTooLong"
+
+
+def failing(profile: WorkspaceProfile) -> Observed:
+    running = ran(rendered_record(POOL, profile), NOW_RENDERED)
+    return make_observed(POOL, profile, deployment=running, pods=(make_pod(last_exit=UNKNOWN_FLAG),))
+
+
+def test_a_long_version_that_fails_is_taken_back_and_not_tried_for_ever() -> None:
+    profile = warming_up(*(letters("\u4e00", 3000, seed) for seed in range(4)))
+    assert rendered_record(POOL, profile).as_text() == ""
+    first = planned(failing(profile))
+    assert template_of(first) == NOW_RENDERED.template
+    text = deployment_of(first)["metadata"]["annotations"][FAILED_TEMPLATE_ANNOTATION]
+    back = ran(NOW_RENDERED, NOW_RENDERED, failed_template=text)
+    result = planned(make_observed(POOL, profile, deployment=back, pods=(ready_pod(),)))
+    assert template_of(result) == NOW_RENDERED.template
+    assert reason(result, "Degraded") == "TakenBack"
+    assert deployment_of(result)["metadata"]["annotations"][FAILED_TEMPLATE_ANNOTATION] == text
+
+
+def test_a_failed_version_that_cannot_be_remembered_at_all_is_not_taken_back() -> None:
+    result = planned(failing(TOO_LONG))
+    assert template_of(result) == rendered_record(POOL, TOO_LONG).template
+    assert reason(result, "Degraded") == "TemplateTooLong"

@@ -32,7 +32,7 @@ from workslice_operator.replica_start import impatience, last_start
 from workslice_operator.scaling import Decision, count_replicas, decide
 from workslice_operator.slice_choice import with_chosen_slice
 from workslice_operator.slice_conditions import slices_granted
-from workslice_operator.template_choice import TemplateChoice, choose_template, outdated, taken_back
+from workslice_operator.template_choice import TemplateChoice, choose_template, not_remembered, outdated, taken_back
 from workslice_operator.unused_replicas import unused_replicas
 
 RESYNC_SECONDS: Final = 300.0
@@ -158,6 +158,10 @@ def _manifests(
     if observed.conflict is not None:
         # Nothing new for a pool that may not serve; what an earlier claim left running goes.
         return _not_taken((engines,), observed.taken_names) if observed.deployment else ()
+    if choice.untouched:
+        return _not_taken(
+            (network_policy(pool, installation), service(pool), disruption_budget(pool)), observed.taken_names
+        )
     # The policy comes first, so that no engine is ever open; the Deployment last, so that it finds everything in place.
     return _not_taken(
         (network_policy(pool, installation), service(pool), disruption_budget(pool), engines), observed.taken_names
@@ -184,6 +188,9 @@ def _findings(
     managed = observed.deployment.managed_fields if observed.deployment else ()
     foreign = foreign_fields(managed, ours) if ours else ()
     back = taken_back(choice, observed.pool) if choice else None
+    degraded = back or pool_conditions.degraded(observed, foreign)
+    if choice and not degraded.status:
+        degraded = not_remembered(choice) or degraded
     waits = outdated(choice, observed.pool) if choice else None
     return {
         ConditionType.PROFILE_READY: profile,
@@ -196,7 +203,7 @@ def _findings(
             impatience(observed.pool.spec, last_start(observed.pool.status.last_start, observed.pods)),
         ),
         ConditionType.DRAINING: drain_report.condition(observed, drain, moving) or pool_conditions.draining(observed),
-        ConditionType.DEGRADED: back or pool_conditions.degraded(observed, foreign),
+        ConditionType.DEGRADED: degraded,
         ConditionType.CONFLICT: pool_conditions.conflict(observed),
         **({ConditionType.OUTDATED: waits} if waits else {}),
     }

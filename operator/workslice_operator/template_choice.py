@@ -43,13 +43,15 @@ class TemplateChoice:
     """This version of the operator would render the pods otherwise."""
     without_turn: bool = False
     """Another template is due once fewer pools are being rolled out."""
+    untouched: bool = False
+    """What runs is not remembered, so that the Deployment must stay as it is meanwhile."""
 
     @property
     def annotations(self) -> dict[str, str]:
         """Of the Deployment."""
         remembered = {
             READY_TEMPLATE_ANNOTATION: self.ready.as_text() if self.ready else "",
-            FAILED_TEMPLATE_ANNOTATION: self.failed.as_text() if self.failed else "",
+            FAILED_TEMPLATE_ANNOTATION: _text_of_failed(self.failed) if self.failed else "",
         }
         return {TEMPLATE_HASH_ANNOTATION: self.record.hash, **{name: text for name, text in remembered.items() if text}}
 
@@ -60,6 +62,8 @@ def choose_template(observed: Observed, profile: WorkspaceProfile, engines: Find
     if observed.may_roll or deployment is None or choice.record.hash == deployment.template_hash:
         return choice
     ready = read_record(deployment.ready_template)
+    if ready is None and any(pod.ready for pod in observed.pods if pod.live):
+        return replace(choice, without_turn=True, untouched=True)
     if ready is None or ready.hash != deployment.template_hash or not deployment.replicas:
         return choice  # nothing that serves is replaced
     return TemplateChoice(ready, ready, read_record(deployment.failed_template), without_turn=True)
@@ -77,7 +81,9 @@ def _choose(observed: Observed, profile: WorkspaceProfile, engines: Finding) -> 
     if ready is None:
         return TemplateChoice(fresh)
     if runs_fresh and ready.hash != fresh.hash and _broken(observed, deployment, engines, ready, fresh):
-        return TemplateChoice(ready, ready, replace(fresh, why=engines.message[:_LONGEST_WHY]))
+        failed = replace(fresh, why=engines.message[:_LONGEST_WHY])
+        # Without a memory of the failure the two would be tried in turns, for ever.
+        return TemplateChoice(ready, ready, failed) if _text_of_failed(failed) else TemplateChoice(fresh, ready)
     if deployment.template_hash != ready.hash or runs_fresh:
         return TemplateChoice(fresh, ready)
     if failed is not None and failed.renders_like(fresh, pool, profile):
@@ -105,6 +111,20 @@ def taken_back(choice: TemplateChoice, pool: WorkspacePool) -> Finding | None:
     return Finding(True, Reason.TAKEN_BACK, message)
 
 
+def not_remembered(choice: TemplateChoice) -> Finding | None:
+    """Degraded, when the template is too long for the memory that keeps engines through upgrades and failed changes."""
+    ready = choice.ready
+    newest = ready if ready is not None and ready.hash == choice.record.hash else choice.record
+    if newest.as_text():
+        return None
+    message = (
+        "the engines' pod template, with the pool and the profile that it comes from, is too long to be remembered (100,000 bytes, "
+        "compressed), so an upgrade of the operator may restart the engines, and a change that fails may not be taken back; shorten "
+        "engine.warmup.prefixes, engine.env or engine.extraArgs of the profile, or template of the pool"
+    )
+    return Finding(True, Reason.TEMPLATE_TOO_LONG, message)
+
+
 def outdated(choice: TemplateChoice, pool: WorkspacePool) -> Finding | None:
     """Outdated, when a newer rendering or a change waits."""
     if choice.without_turn:
@@ -121,6 +141,11 @@ def outdated(choice: TemplateChoice, pool: WorkspacePool) -> Finding | None:
         f"{RENDERING_ANNOTATION}={RENDERING_LATEST}"
     )
     return Finding(True, Reason.RENDERING_WAITS, message)
+
+
+def _text_of_failed(failed: TemplateRecord) -> str:
+    # It never comes back, only its specs are compared: a long one does without the template.
+    return failed.as_text() or replace(failed, template={}).as_text()
 
 
 def _proven(observed: Observed, deployment: DeploymentFacts) -> bool:
