@@ -91,6 +91,45 @@ def test_a_fetch_that_breaks_off_is_done_again(tmp_path: Path, monkeypatch: pyte
     assert again == ["org/model"]
 
 
+def killed_fetch(folder: Path) -> list[Path]:
+    """What the library leaves of a download when its process is killed: names that it never takes again."""
+    cache = folder / ".cache" / "huggingface" / "download" / "part"
+    cache.mkdir(parents=True)
+    left = [
+        cache / "x.abc.12345678.incomplete",
+        cache / "model-2.safetensors.lock",
+        cache / "model-1.safetensors.metadata",
+    ]
+    for one in left:
+        one.write_text("x")
+    return left
+
+
+def test_what_a_killed_fetch_left_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    incomplete, lock, finished = killed_fetch(tmp_path / "main")
+    there: list[list[bool]] = []
+
+    def fetch(*_: str) -> None:
+        there.append([one.exists() for one in (incomplete, lock, finished)])
+
+    monkeypatch.setattr(model_fetch_program, "fetch", fetch)
+    model_fetch_program.main("org/model", "main", str(tmp_path / "main"))
+    assert there == [[False, False, True]], "before the disk fills again, and whole files are kept"
+
+
+def test_without_locks_what_another_replica_may_be_fetching_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_locks(*_: Any) -> None:
+        raise OSError(95, "Operation not supported")
+
+    left = killed_fetch(tmp_path / "main")
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+    monkeypatch.setattr(model_fetch_program, "fetch", lambda *_: None)
+    model_fetch_program.main("org/model", "main", str(tmp_path / "main"))
+    assert [one.exists() for one in left] == [True, True, True]
+
+
 @pytest.mark.parametrize("config", ["[]", "{", '{"text_config": 3}'], ids=["a list", "no JSON", "another form"])
 def test_a_config_that_cannot_be_read_stops_nothing(tmp_path: Path, config: str) -> None:
     (tmp_path / "config.json").write_text(config)

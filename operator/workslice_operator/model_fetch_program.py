@@ -61,8 +61,10 @@ def main(source: str, revision: str, folder: str) -> str:
     os.makedirs(os.path.dirname(folder), exist_ok=True)
     done = f"{folder}.json"
     with open(f"{folder}.lock", "a") as lock:
-        have_alone(lock)
+        alone = have_alone(lock)
         if not os.path.exists(done):
+            if alone:
+                remove_remains(folder)
             print(f"fetching {source} at {revision}", flush=True)
             fetch(source, revision, folder)
             whose = {"source": source, "revision": revision}
@@ -76,8 +78,8 @@ def main(source: str, revision: str, folder: str) -> str:
         return mark.read()
 
 
-def have_alone(lock: TextIO) -> None:
-    """Return when no other replica has the lock."""
+def have_alone(lock: TextIO) -> bool:
+    """Return when no other replica has the lock: whether that can be known."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -85,6 +87,18 @@ def have_alone(lock: TextIO) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX)
     except OSError:
         print("this file system has no locks: several replicas may fetch at once", flush=True)
+        return False
+    return True
+
+
+def remove_remains(folder: str) -> None:
+    """Remove what fetches that were killed have left unfinished: the library gives each download a new name, so nothing else ever would,
+    and the volume would fill up. Whole files stay.
+    """
+    for where, _, names in os.walk(f"{folder}/.cache/huggingface"):
+        for name in names:
+            if name.endswith((".incomplete", ".lock")):
+                os.remove(os.path.join(where, name))
 
 
 def fetch(source: str, revision: str, folder: str) -> None:
