@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from workslice_operator import model_fetch_program
 
@@ -134,6 +136,48 @@ def test_without_locks_what_another_replica_may_be_fetching_stays(
 def test_a_config_that_cannot_be_read_stops_nothing(tmp_path: Path, config: str) -> None:
     (tmp_path / "config.json").write_text(config)
     assert model_fetch_program.look_at(str(tmp_path)).get("config") in (None, {})
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+)
+CONFIGS = JSON | st.dictionaries(
+    st.sampled_from([*model_fetch_program.TELLING, "quantization_config", "text_config"]), JSON
+)
+
+
+def header(about: Any) -> bytes:
+    written = json.dumps(about).encode()
+    return struct.pack("<Q", len(written)) + written
+
+
+@given(
+    config=st.binary(max_size=20) | CONFIGS.map(lambda it: json.dumps(it).encode()),
+    weights=st.binary(max_size=20)
+    | JSON.map(header)
+    | st.dictionaries(st.text(), st.fixed_dictionaries({"dtype": JSON, "shape": JSON})).map(header),
+)
+@example(config=b"{}", weights=header({"a": {"shape": [1]}}))
+@example(config=b"{}", weights=b"version https://git-lfs.github.com/spec/v1")
+@example(config=b"{}", weights=b"\xff" * 8)
+@example(config=b"{}", weights=header({"a": {"dtype": "BF16", "shape": [10**4000, 10**4000]}}))
+@example(config=b'{"layer_types": [1, "a"]}', weights=b"")
+@example(config=b"[" * 100_000, weights=b"")
+def test_a_model_that_was_fetched_is_there_whatever_its_files_say(
+    config: bytes, weights: bytes, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("model")
+    (folder / "config.json").write_bytes(config)
+    (folder / "model.safetensors").write_bytes(weights)
+    said = json.loads(model_fetch_program.told({"source": "org/model", "revision": "main"}, str(folder)))
+    assert (said["source"], said["revision"]) == ("org/model", "main")
+
+
+def test_no_more_than_the_file_is_read_for_its_header(tmp_path: Path) -> None:
+    (tmp_path / "model.safetensors").write_text("version https://git-lfs.github.com/spec/v1\n")
+    with pytest.raises(ValueError, match=r"model\.safetensors has no header"):
+        model_fetch_program.elements(str(tmp_path))
 
 
 def test_the_text_part_of_a_model_that_also_sees_is_told(tmp_path: Path) -> None:

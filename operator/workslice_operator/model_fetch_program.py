@@ -19,6 +19,8 @@ from typing import Any, TextIO
 TERMINATION_LOG = "/dev/termination-log"
 LONGEST_MESSAGE = 4096
 """Bytes: the kubelet cuts what is longer."""
+LONGEST_HEADER = 100_000_000
+"""Bytes: what the library of the format reads at most."""
 UNUSED = (
     "*.pt",
     "*.pth",
@@ -67,10 +69,8 @@ def main(source: str, revision: str, folder: str) -> str:
                 remove_remains(folder)
             print(f"fetching {source} at {revision}", flush=True)
             fetch(source, revision, folder)
-            whose = {"source": source, "revision": revision}
-            known = json.dumps(whose | look_at(folder))
             with open(f"{done}.new", "w") as new:
-                new.write(known if len(known) <= LONGEST_MESSAGE else json.dumps(whose))
+                new.write(told({"source": source, "revision": revision}, folder))
             os.sync()  # the mark of a whole model must not survive a power cut that the model does not
             os.replace(f"{done}.new", done)
     print(f"{source} at {revision} is there", flush=True)
@@ -110,16 +110,26 @@ def fetch(source: str, revision: str, folder: str) -> None:
     snapshot_download(source, revision=revision, local_dir=folder, ignore_patterns=[*UNUSED, *twice])
 
 
+def told(whose: dict[str, str], folder: str) -> str:
+    """What is left as the termination message. Whatever a file of the model says, it is there and can be used."""
+    with contextlib.suppress(Exception):
+        known = json.dumps(whose | look_at(folder))
+        if len(known) <= LONGEST_MESSAGE:
+            return known
+    return json.dumps(whose)
+
+
 def look_at(folder: str) -> dict[str, Any]:
     """What of its config.json decides how much memory the model takes, and how many elements its weights have, by their type."""
     known: dict[str, Any] = {}
-    with contextlib.suppress(OSError, ValueError, AttributeError):
+    # It is for an estimate only: what is strange in these files is the engine's to judge.
+    with contextlib.suppress(Exception):
         with open(f"{folder}/config.json") as file:
             config = json.load(file)
         known["config"] = telling(config)
         if isinstance(config.get("text_config"), dict):
             known["config"]["text_config"] = telling(config["text_config"])
-    with contextlib.suppress(OSError, ValueError, AttributeError, struct.error):
+    with contextlib.suppress(Exception):
         known["elements"] = elements(folder)
     return known
 
@@ -138,7 +148,7 @@ def telling(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def elements(folder: str) -> dict[str, int]:
-    """Elements of all tensors by type, from the headers of the safetensors files."""
+    """Elements of all tensors by type, from the headers of the safetensors files. Raises whatever a file of another form makes it raise."""
     names = [name for name in os.listdir(folder) if name.endswith(".safetensors")]
     # A copy of the same weights for another engine.
     names = [name for name in names if not name.startswith("consolidated")] or names
@@ -146,6 +156,8 @@ def elements(folder: str) -> dict[str, int]:
     for name in names:
         with open(f"{folder}/{name}", "rb") as file:
             (length,) = struct.unpack("<Q", file.read(8))
+            if length > min(LONGEST_HEADER, os.fstat(file.fileno()).st_size):
+                raise ValueError(f"{name} has no header")  # to read so much could take all memory
             header = json.loads(file.read(length))
         for tensor, about in header.items():
             if tensor != "__metadata__":
