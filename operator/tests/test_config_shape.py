@@ -2,6 +2,8 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from workslice_api.model_spec import ModelSource
 from workslice_operator.config_shape import found_model, is_of
@@ -101,6 +103,59 @@ def test_a_model_without_config_or_weights_has_no_shape() -> None:
 @pytest.mark.parametrize("text", ["", "OOMKilled", "[]", '{"config": {}}'])
 def test_what_is_not_said_by_the_container_that_fetches_is_no_model(text: str) -> None:
     assert found_model(text) is None
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(), max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+ENTRIES = (*LLAMA, "layer_types", "sliding_window", "head_dim", "kv_lora_rank", "qk_rope_head_dim")
+QUANTIZED = st.fixed_dictionaries(
+    {"quant_method": st.sampled_from(["fp8", "awq", "compressed-tensors"]) | JSON},
+    optional={"bits": st.just(4) | JSON, "format": st.just("int-quantized") | JSON},
+)
+STRANGE = st.fixed_dictionaries(
+    {},
+    optional={
+        "source": JSON,
+        "revision": JSON,
+        "config": JSON
+        | st.builds(
+            lambda strange, quantized: LLAMA | strange | {"quantization_config": quantized},
+            st.dictionaries(st.sampled_from(ENTRIES), JSON, max_size=2),
+            QUANTIZED | JSON,
+        ),
+        "elements": JSON | st.dictionaries(st.sampled_from(["BF16", "F8_E4M3", "I8", "I32"]), JSON),
+    },
+)
+
+
+@given(said=(JSON | STRANGE | STRANGE.map(lambda it: {"source": "org/m", "revision": "main"} | it)).map(json.dumps))
+@example(said="[" * 4096)
+@example(said='{"source": "org/m", "revision": "main", "config": {"model_type": "\\ud800"}, "elements": {}}')
+@example(said=json.dumps({"source": "m" * 600, "revision": "main"}))
+def test_whatever_stands_in_the_files_of_a_model_is_read_without_an_error(said: str) -> None:
+    model = found_model(said)
+    if model is not None:
+        json.dumps(model.to_wire(), ensure_ascii=False).encode()  # as it is written into a status
+        assert (model.shape is None) == bool(model.message)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"model_type": ["llama"]},
+        {"layer_types": 3},
+        {"quantization_config": {"quant_method": ["awq"]}},
+        {"kv_lora_rank": 512, "qk_rope_head_dim": "x"},
+    ],
+    ids=["kind", "layers", "quantization", "latent"],
+)
+def test_an_entry_of_a_strange_form_is_told_in_the_message(change: dict[str, Any]) -> None:
+    message = found({**LLAMA, **change}, BF16=100).message
+    assert message.startswith("the model's config.json or weights have an entry of a form that is not known (")
+    assert message.endswith(")")
 
 
 def test_what_was_found_holds_for_one_revision_of_one_model() -> None:

@@ -25,6 +25,9 @@ _NEEDED: Final = ("num_hidden_layers", "hidden_size", "intermediate_size", "num_
 _FLOATS: Final = ("BF16", "F16", "F32")
 _FOUR_BIT: Final[Mapping[Any, _Quantization]] = {"awq": "awq", "gptq": "gptq"}
 
+_LONGEST_MESSAGE: Final = 512
+_LONGEST_REASON: Final = 200
+
 
 class UnknownShape(Exception):
     """Why the shape cannot be told, for people."""
@@ -34,14 +37,24 @@ def found_model(text: str) -> FoundModel | None:
     """What the container that fetches a model has said of it; None when it is not that."""
     try:
         known = json.loads(text)
-        source, revision = str(known["source"]), str(known["revision"])
-    except (ValueError, KeyError, TypeError):
+        model = FoundModel(source=str(known["source"]), revision=str(known["revision"]))
+    except (ValueError, KeyError, TypeError, RecursionError):
         return None
     try:
         shape = _shape(known.get("config"), known.get("elements"))
     except UnknownShape as why:
-        return FoundModel(source=source, revision=revision, message=str(why)[:512])
-    return FoundModel(source=source, revision=revision, shape=shape)
+        return model.model_copy(update={"message": _writable(str(why))})
+    # Anybody may have written the file: no form that it can have may end what goes on with the pool.
+    except Exception as error:
+        why_not = f"{type(error).__name__}: {error}"[:_LONGEST_REASON]
+        message = f"the model's config.json or weights have an entry of a form that is not known ({why_not})"
+        return model.model_copy(update={"message": _writable(message)})
+    return model.model_copy(update={"shape": shape})
+
+
+def _writable(message: str) -> str:
+    """As it may stand in a status: JSON can hold halves of characters, which have no UTF-8."""
+    return message.encode(errors="replace").decode()[:_LONGEST_MESSAGE]
 
 
 def is_of(found: FoundModel | None, model: ModelSource) -> bool:
