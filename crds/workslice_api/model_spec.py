@@ -57,7 +57,8 @@ class FoundModel(KubeModel):
     revision: Annotated[str, Field(max_length=128)]
     """The branch, tag or commit that it was fetched at."""
     shape: ModelShape | None = None
-    """From its config.json and its weights; counts where spec.model.shape is not set. Absent when it cannot be told."""
+    """From its config.json and its weights. Where spec.model.shape is not set, Fits and the rows of slices are made from it, but no pool is
+    refused or moved to another slice by it. Absent when it cannot be told."""
     message: Annotated[str, Field(max_length=512)] = ""
     """Why it cannot."""
 
@@ -99,4 +100,5 @@ class ModelSource(KubeModel):
     shape: ModelShape | None = None
     """Lets the operator say before any pod starts whether the model fits its slice, and refuse what cannot run. The operator downloads
     nothing and opens no volume: copy the numbers from the model's config.json. With model.cache they are found out when the model is
-    fetched, and what stands here counts before them. Live: takes effect without touching engines."""
+    fetched and stand in status.model, where they only inform: what stands here counts before them, and alone refuses. Live: takes
+    effect without touching engines."""

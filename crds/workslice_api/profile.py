@@ -188,7 +188,8 @@ class WorkspaceProfileStatus(KubeModel):
     model: FoundModel | None = None
     """What is known of the model since it was fetched into model.cache."""
     slice: Annotated[str, Field(max_length=64)] = ""
-    """The slice that a new pool would take: the first that has room for the model, as far as is known, and that the cluster has."""
+    """The slice that a new pool would take: the first that has room for the model, by spec.model.shape or as measured, and that the
+    cluster has."""
     conditions: Annotated[
         list[Condition],
         Field(

@@ -17,12 +17,20 @@ class FoundModels:
         self._found: dict[str, FoundModel] = {}
 
     def tell(self, profile: WorkspaceProfile, pods: Iterable[PodFacts]) -> None:
-        """Remember what pods of the profile's present model say, and queue the profile if it is new."""
+        """Remember what pods of the profile's present model say, and queue the profile if it is new. Where pods say different things
+        nothing is known until the profile names another model, or the process starts anew.
+        """
+        name = profile.metadata.name
         for text in {pod.fetch.found for pod in pods if pod.fetch is not None and pod.fetch.found}:
-            found, name = found_model(text), profile.metadata.name
-            if found is not None and is_of(found, profile.spec.model) and found != self._found.get(name):
-                self._found[name] = found
-                self._wake(profile_key(name))
+            found, known = found_model(text), self._found.get(name)
+            if found is None or not is_of(found, profile.spec.model):
+                continue
+            if known is not None and is_of(known, profile.spec.model):
+                if known in (found, disputed := _disputed(found)):
+                    continue
+                found = disputed
+            self._found[name] = found
+            self._wake(profile_key(name))
 
     def of(self, profile: WorkspaceProfile) -> FoundModel | None:
         """What is known of the profile's present model, from its pods or from before."""
@@ -32,3 +40,8 @@ class FoundModels:
     def forget(self, name: str) -> None:
         """The profile is gone."""
         self._found.pop(name, None)
+
+
+def _disputed(found: FoundModel) -> FoundModel:
+    message = "pods say different things of the model, and model.shape is not set"
+    return FoundModel(source=found.source, revision=found.revision, message=message)

@@ -9,7 +9,7 @@ from workslice_api.conditions import condition, merge_conditions
 from workslice_api.names import ConditionType, Reason
 from workslice_operator.finding import Finding
 from workslice_operator.observed import Observed
-from workslice_operator.profile_fit import profile_fit
+from workslice_operator.profile_fit import stated_fit
 from workslice_operator.scaling import Decision
 
 
@@ -39,7 +39,7 @@ def profile_ready(observed: Observed) -> Finding:
             f"has a context of {workspace.max_tokens}: lower requestClass.maxTotalTokens, or raise workspace.maxTokens of the profile"
         )
         return Finding(False, Reason.CLASS_EXCEEDS_CONTEXT, message)
-    fit = profile_fit(profile, observed.inventory).finding
+    fit = stated_fit(profile, observed.inventory).finding
     if fit.status is False:
         message = f"WorkspaceProfile {name} fits no slice that it names, so nothing is started: {fit.message}"
         return Finding(False, Reason.PROFILE_DOES_NOT_FIT, message)

@@ -20,6 +20,9 @@ from workslice_operator.slice_inventory import SliceInventory
 
 _LONGEST_MESSAGE: Final = 1000
 _LONGEST_TOLD: Final = 3000
+_ONLY_FOUND: Final = (
+    "pools start all the same, since pods have found the shape: copy status.model.shape into model.shape to stop them"
+)
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,18 @@ def profile_fit(
         _measured(profile, one, measured[one.profile]) if one.profile in measured else one for one in estimates
     )
     return ProfileFit(rows, _finding(profile, rows, shape, inventory))
+
+
+def stated_fit(
+    profile: WorkspaceProfile, inventory: SliceInventory | None, pools: Iterable[WorkspacePool] = ()
+) -> ProfileFit:
+    """What pools go by: the same without the shape that was found. Whoever can write to a claim of one namespace can have any shape
+    found, and a profile is for all namespaces.
+    """
+    if profile.status.model is None:
+        return profile_fit(profile, inventory, pools)
+    status = profile.status.model_copy(update={"model": None})
+    return profile_fit(profile.model_copy(update={"status": status}), inventory, pools)
 
 
 def _row(
@@ -134,7 +149,8 @@ def _finding(
         return Finding(True, Reason.ESTIMATED, told)
     if any(one.fits is None for one in rows):
         return Finding(None, Reason.MEMORY_UNKNOWN, told)
-    return Finding(False, Reason.DOES_NOT_FIT, f"{told}; {_way_out(profile, rows, shape, inventory)}")
+    informs = "" if profile.spec.model.shape else f"; {_ONLY_FOUND}"
+    return Finding(False, Reason.DOES_NOT_FIT, f"{told}; {_way_out(profile, rows, shape, inventory)}{informs}")
 
 
 def _why_unknown(profile: WorkspaceProfile) -> str:

@@ -11,7 +11,7 @@ from workslice_api.profile import SliceFit, WorkspaceProfile, WorkspaceProfileSt
 from workslice_api.slices import slice_name, slice_resource
 from workslice_operator.finding import Finding
 from workslice_operator.pool_conditions import rfc3339
-from workslice_operator.profile_fit import profile_fit
+from workslice_operator.profile_fit import profile_fit, stated_fit
 from workslice_operator.slice_choice import choose_slice
 from workslice_operator.slice_inventory import SliceInventory
 
@@ -24,8 +24,8 @@ def profile_status(
     """The status as of `now`; `pools` may be all pools of the cluster."""
     pools = list(pools)
     users = sorted(pool.key for pool in pools if pool.spec.profile_ref.name == profile.metadata.name)
-    fit = profile_fit(profile, inventory, pools)
-    findings = {ConditionType.ACCEPTED: _accepted(profile, fit.rows, inventory), ConditionType.FITS: fit.finding}
+    fit, stated = profile_fit(profile, inventory, pools), stated_fit(profile, inventory, pools)
+    findings = {ConditionType.ACCEPTED: _accepted(profile, stated.rows, inventory), ConditionType.FITS: fit.finding}
     generation, stamp = profile.metadata.generation, rfc3339(now)
     fresh = [
         condition(type_, one.status, one.reason, one.message, generation, stamp) for type_, one in findings.items()
@@ -36,8 +36,8 @@ def profile_status(
         pools=users[:_MAX_POOLS],
         pool_count=len(users),
         slices=list(fit.rows),
-        slice=choose_slice(profile, fit.rows, inventory, 1, SliceStatus()).slice
-        if fit.finding.status is not False
+        slice=choose_slice(profile, stated.rows, inventory, 1, SliceStatus()).slice
+        if stated.finding.status is not False
         else "",
         conditions=merge_conditions(profile.status.conditions, fresh),
     )

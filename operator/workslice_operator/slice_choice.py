@@ -12,7 +12,7 @@ from workslice_api.pool import SliceStatus
 from workslice_api.profile import SliceFit, WorkspaceProfile
 from workslice_api.slices import slice_resource
 from workslice_operator.observed import Observed
-from workslice_operator.profile_fit import profile_fit
+from workslice_operator.profile_fit import stated_fit
 from workslice_operator.slice_inventory import SliceInventory
 from workslice_operator.template_record import read_record, rendered_record
 
@@ -39,7 +39,7 @@ def with_chosen_slice(observed: Observed, wanted: int) -> tuple[Observed, str]:
 
 def pool_slice(observed: Observed, profile: WorkspaceProfile, wanted: int) -> SliceChoice:
     """The slice of a pool: the one that its Deployment has, unless its pods are replaced anyway or none of them has a slice."""
-    rows = profile_fit(profile, observed.inventory).rows
+    rows = stated_fit(profile, observed.inventory).rows
     current, before = _current(observed, profile), observed.pool.status.slices
     held = SliceStatus(profile=before.profile, granted=sum(pod.live and pod.scheduled for pod in observed.pods))
     chosen = choose_slice(profile, rows, observed.inventory, wanted, held)
