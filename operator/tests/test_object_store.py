@@ -89,3 +89,15 @@ def test_what_a_list_lacks_is_told() -> None:
     store.put(raw("a"))
     store.put(raw("b"))
     assert [one["metadata"]["name"] for one in store.absent([("shop", "b")])] == ["a"]
+
+
+def test_whoever_changes_the_store_what_is_there_and_what_is_gone_is_told() -> None:
+    told: list[tuple[str, bool]] = []
+    store = ObjectStore(without_version, lambda one, there: told.append((one["metadata"]["uid"], there)))
+    store.put(raw(version=1))
+    store.put(raw(version=2))
+    store.update(raw(version=3, spec="written"))
+    store.put(raw(version=4, uid="v"))
+    store.drop(("shop", "a"))
+    store.drop(("shop", "a"))
+    assert told == [("u", True), ("u", True), ("u", False), ("v", True), ("v", False)]

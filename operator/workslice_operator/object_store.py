@@ -35,9 +35,16 @@ class _Stored:
 class ObjectStore:
     """By name and, where they carry its label, by pool."""
 
-    def __init__(self, keep: Callable[[Object], Object]) -> None:
-        """`keep` gives what is kept of a raw object; its resourceVersion is kept in any case and counts for no change."""
+    def __init__(
+        self, keep: Callable[[Object], Object], changed: Callable[[Object, bool], None] = lambda raw, there: None
+    ) -> None:
+        """`keep` gives what is kept of a raw object; its resourceVersion is kept in any case and counts for no change.
+
+        `changed` gets each object that is new, changed in what is kept of it, or gone (then with False), whoever changes the store: so
+        what is counted along with it is always what it holds.
+        """
         self._keep = keep
+        self._changed = changed
         self._objects: dict[Name, _Stored] = {}
         self._of_pool: dict[Name, set[str]] = {}
 
@@ -57,7 +64,12 @@ class ObjectStore:
         self._objects[name] = _Stored(uid, version, content, pool)
         if pool:
             self._of_pool.setdefault((name[0], pool), set()).add(name[1])
-        return before is None or before.content != content
+        if before is not None and before.content == content:
+            return False
+        if before is not None and before.uid != uid:
+            self._changed(_unpacked(before.content), False)
+        self._changed(raw, True)
+        return True
 
     def update(self, raw: Object) -> None:
         """As `put`, but for something that is there: what has been deleted meanwhile must not come back."""
@@ -71,7 +83,7 @@ class ObjectStore:
         before = self._objects.get(name)
         if before is None or before.uid != raw["metadata"].get("uid", "") or _version(raw) < before.version:
             return False
-        self._forget(name)
+        self.drop(name)
         return True
 
     def absent(self, present: Iterable[Name]) -> list[Object]:
@@ -89,7 +101,9 @@ class ObjectStore:
 
     def drop(self, name: Name) -> None:
         """Forget one, whatever its version."""
-        self._forget(name)
+        before = self._forget(name)
+        if before is not None:
+            self._changed(_unpacked(before.content), False)
 
     def get(self, namespace: str, name: str) -> Object | None:
         """What is kept of an object; None when there is none."""
@@ -111,13 +125,14 @@ class ObjectStore:
         document["metadata"]["resourceVersion"] = str(stored.version)
         return document
 
-    def _forget(self, name: Name) -> None:
+    def _forget(self, name: Name) -> _Stored | None:
         before = self._objects.pop(name, None)
         if before is not None and before.pool:
             names = self._of_pool[name[0], before.pool]
             names.discard(name[1])
             if not names:
                 del self._of_pool[name[0], before.pool]
+        return before
 
 
 def _packed(text: bytes) -> bytes:

@@ -34,14 +34,20 @@ class WatchedKinds:
         self._live = shared_inventory(kube)
         self.inventory: SharedRead[SliceInventory | None] = SharedRead(self._read_inventory, 0.0)
 
-        def follow(resource: Resource, labels: str, changed: Callable[[Object, bool], None]) -> KindWatch:
-            return KindWatch(watch, resource, labels, ObjectStore(KEPT[resource]), changed)
+        def follow(
+            resource: Resource,
+            labels: str,
+            told: Callable[[Object, bool], None],
+            stored: Callable[[Object, bool], None] = _nothing,
+        ) -> KindWatch:
+            return KindWatch(watch, resource, labels, ObjectStore(KEPT[resource], stored), told)
 
         self._watches = {
             **{resource: follow(resource, _OURS, self._child_changed) for resource in CHILDREN},
             REPLICA_SETS: follow(REPLICA_SETS, _OURS, _nothing),
-            PODS: follow(PODS, "", self._pod_changed),  # others' pods hold slices too
-            NODES: follow(NODES, "", self._slices.node_changed),
+            # Others' pods hold slices too. Slices follow the store, which learns also from reads; only what a watch tells first wakes.
+            PODS: follow(PODS, "", self._child_changed, self._slices.pod_changed),
+            NODES: follow(NODES, "", _nothing, self._slices.node_changed),
         }
 
     @property
@@ -64,10 +70,6 @@ class WatchedKinds:
         if self._watches[PODS].fresh and self._watches[NODES].fresh:
             return self._slices.inventory()
         return await self._live.get()
-
-    def _pod_changed(self, raw: Object, there: bool) -> None:
-        self._slices.pod_changed(raw, there)
-        self._child_changed(raw, there)
 
     def _child_changed(self, raw: Object, there: bool) -> None:
         metadata = raw["metadata"]

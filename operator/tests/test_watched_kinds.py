@@ -1,0 +1,68 @@
+from workslice_operator.cached_kube import LiveReads
+from workslice_operator.kube_api import NODES, PODS, Object, Resource
+from workslice_operator.watched_kinds import WatchedKinds
+
+SLICE = "nvidia.com/mig-1g.10gb"
+NODE = {
+    "metadata": {"name": "one", "uid": "one", "resourceVersion": "1"},
+    "status": {"allocatable": {SLICE: "7"}, "conditions": [{"type": "Ready", "status": "True"}]},
+}
+
+
+def pod(uid: str, version: int, phase: str = "Running") -> Object:
+    metadata = {"namespace": "shop", "name": "db-0", "uid": uid, "resourceVersion": str(version)}
+    containers = [{"name": "db", "resources": {"limits": {SLICE: "1"}}}]
+    return {"metadata": metadata, "spec": {"nodeName": "one", "containers": containers}, "status": {"phase": phase}}
+
+
+class Api:
+    """Lists the pods that the test put there; nothing else is asked of it."""
+
+    def __init__(self, *pods: Object) -> None:
+        self.pods = list(pods)
+
+    async def page(self, resource: Resource, labels: str, token: str) -> Object:
+        return {"items": self.pods if resource == PODS else [], "metadata": {"resourceVersion": "10"}}
+
+    async def list(self, resource: Resource, namespace: str = "", labels: str = "", fields: str = "") -> list[Object]:
+        return self.pods
+
+
+def kinds_of(api: Api) -> WatchedKinds:
+    kinds = WatchedKinds(api, api, lambda key: None, lambda cordoned: None)  # type: ignore[arg-type]
+    kinds._watches[NODES]._take("ADDED", NODE)
+    return kinds
+
+
+def used(kinds: WatchedKinds) -> int:
+    return sum(kinds._slices.inventory().nodes[0].used.values())
+
+
+async def test_a_pod_recreated_while_nobody_watched_counts_once() -> None:
+    api = Api(pod("1", 4))
+    kinds = kinds_of(api)
+    await kinds._watches[PODS]._list()
+    api.pods = [pod("2", 9)]
+    await kinds._watches[PODS]._list()
+    assert used(kinds) == 1
+    kinds._watches[PODS]._take("DELETED", pod("2", 11))
+    assert used(kinds) == 0
+
+
+async def test_what_a_live_read_learned_first_is_counted() -> None:
+    api = Api(pod("1", 5, "Failed"))
+    kinds = kinds_of(api)
+    kinds._watches[PODS]._take("ADDED", pod("1", 4))
+    assert used(kinds) == 1
+    await LiveReads(api, kinds.watched).list(PODS, "shop")  # type: ignore[arg-type]
+    kinds._watches[PODS]._take("MODIFIED", pod("1", 5, "Failed"))
+    assert used(kinds) == 0
+
+
+async def test_a_pod_that_went_while_nobody_watched_holds_nothing() -> None:
+    api = Api(pod("1", 4))
+    kinds = kinds_of(api)
+    await kinds._watches[PODS]._list()
+    api.pods = []
+    await kinds._watches[PODS]._list()
+    assert used(kinds) == 0
