@@ -114,3 +114,13 @@ async def test_it_is_not_fresh_while_the_api_refuses_and_recovers_by_itself(
     followed.api.refusal = None
     await eventually(lambda: followed.watch.fresh)
     assert caplog.text.count("pods is forbidden") == 1
+
+
+async def test_a_list_replaces_newer_versions_from_before_a_restore_of_etcd(followed: Followed) -> None:
+    await followed.watch.tried.wait()
+    followed.heard.clear()
+    followed.api.items = [pod("a", 5, phase="Running"), pod("b")]
+    followed.api.told.put_nowait(("MODIFIED", pod("a", 11, phase="Failed")))
+    followed.api.told.put_nowait(Gone(410, "too old"))
+    await eventually(lambda: followed.heard == [("a", True), ("a", True)])
+    assert followed.watch.store.versions()["shop", "a"] == ("a", 5)

@@ -45,10 +45,33 @@ def test_an_older_version_changes_nothing() -> None:
     assert store.get("shop", "a") == raw(version=5, spec="new")
 
 
-def test_another_object_of_the_name_takes_the_place_whatever_its_version() -> None:
+def test_only_a_newer_object_of_the_name_takes_the_place() -> None:
     store = ObjectStore(without_version)
     store.put(raw(version=5))
-    assert store.put(raw(version=4, uid="v"))
+    assert not store.put(raw(version=4, uid="v"))
+    assert store.put(raw(version=6, uid="w"))
+
+
+def test_a_list_replaces_what_was_there_before_but_nothing_that_was_told_meanwhile() -> None:
+    store = ObjectStore(without_version)
+    for name in ("before", "written", "gone"):
+        store.put(raw(name, version=100))
+    with store.listing() as take:
+        store.update(raw("written", version=102))
+        store.remove(raw("gone", version=103))
+        assert take(raw("before", version=50, spec="restored"))
+        assert not take(raw("written", version=101))
+        assert not take(raw("gone", version=100))
+    assert store.versions() == {("shop", "before"): ("u", 50), ("shop", "written"): ("u", 102)}
+
+
+def test_a_list_brings_what_was_made_anew_after_what_was_told_had_gone() -> None:
+    store = ObjectStore(without_version)
+    store.put(raw(version=1))
+    with store.listing() as take:
+        store.remove(raw(version=2))
+        assert take(raw(version=3, uid="v"))
+    assert store.uids() == {("shop", "a"): "v"}
 
 
 def test_what_is_gone_is_gone_but_its_successor_stays() -> None:

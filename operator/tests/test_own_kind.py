@@ -59,3 +59,49 @@ async def test_what_came_while_the_api_answered_stays() -> None:
     await listing
     assert kind.store.get("shop", "b") is not None
     assert kind.store.get("shop", "c") is not None
+
+
+class Meanwhile(Api):
+    """While it answers, after it has looked, something is told."""
+
+    def __init__(self, *items: Object) -> None:
+        super().__init__(*items)
+        self.tell: list[tuple[Object, bool]] = []
+        self.kind = kind_of(self)
+
+    async def page(self, resource: Resource, labels: str, token: str) -> Object:
+        page = await super().page(resource, labels, token)
+        while self.tell:
+            self.kind.told(*self.tell.pop(0))
+        return page
+
+
+async def test_a_pool_that_goes_while_the_api_answers_stays_gone() -> None:
+    api = Meanwhile(pool("a", 1))
+    await api.kind.listed()
+    api.tell = [(pool("a", 2), False)]
+    await api.kind.listed()
+    assert api.kind.store.get("shop", "a") is None
+
+
+async def test_a_pool_that_came_and_went_while_the_api_answered_stays_gone() -> None:
+    api = Meanwhile(pool("a", 1))
+    api.tell = [(pool("a", 2), False)]
+    await api.kind.listed()
+    assert api.kind.store.get("shop", "a") is None
+
+
+async def test_a_pool_recreated_while_the_api_answers_is_the_new_one() -> None:
+    api = Meanwhile(pool("a", 1, uid="old"))
+    await api.kind.listed()
+    api.tell = [(pool("a", 2, uid="old"), False), (pool("a", 3, uid="new"), True)]
+    await api.kind.listed()
+    assert api.kind.store.uids() == {("shop", "a"): "new"}
+
+
+async def test_what_is_listed_replaces_newer_versions_from_before_a_restore_of_etcd() -> None:
+    api = Meanwhile(pool("a", 100))
+    await api.kind.listed()
+    api.items = [pool("a", 50)]
+    await api.kind.listed()
+    assert api.kind.store.versions() == {("shop", "a"): ("a", 50)}

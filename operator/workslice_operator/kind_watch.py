@@ -79,16 +79,18 @@ class KindWatch:
         """The version from which to follow."""
         present = set()
         token = ""
-        while True:
-            page = await self._kube.page(self._resource, self._labels, token)
-            for raw in page["items"]:
-                metadata = raw["metadata"]
-                present.add((metadata.get("namespace", ""), metadata["name"]))
-                self._take("ADDED", raw)
-            token = page["metadata"].get("continue", "")
-            if not token:
-                break
-            await asyncio.sleep(0)  # a page takes tens of milliseconds: others come in between
+        with self.store.listing() as take:
+            while True:
+                page = await self._kube.page(self._resource, self._labels, token)
+                for raw in page["items"]:
+                    metadata = raw["metadata"]
+                    present.add((metadata.get("namespace", ""), metadata["name"]))
+                    if take(raw):
+                        self._changed(raw, True)
+                token = page["metadata"].get("continue", "")
+                if not token:
+                    break
+                await asyncio.sleep(0)  # a page takes tens of milliseconds: others come in between
         for raw in self.store.absent(present):
             self.store.drop((raw["metadata"].get("namespace", ""), raw["metadata"]["name"]))
             self._changed(raw, False)

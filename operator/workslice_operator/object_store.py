@@ -4,7 +4,8 @@ Kept as JSON text: a tenth of what the same objects take as dictionaries, and re
 """
 
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -47,21 +48,51 @@ class ObjectStore:
         self._changed = changed
         self._objects: dict[Name, _Stored] = {}
         self._of_pool: dict[Name, set[str]] = {}
+        self._told: dict[Name, int] | None = None
+        """While all objects are listed: the newest version that was told of each meanwhile, its deletion included."""
 
     def __len__(self) -> int:
         return len(self._objects)
 
     def put(self, raw: Object) -> bool:
-        """Store what is not older than what is there; returns whether anything that is kept of it has changed."""
+        """Store what is not older than what is there, be it another object of that name; returns whether anything that is kept of it has
+        changed.
+        """
         name, version = _name(raw), _version(raw)
         before = self._objects.get(name)
-        uid = raw["metadata"].get("uid", "")
-        if before is not None and before.uid == uid and version < before.version:
+        if before is not None and version < before.version:
             return False
+        self._note(name, version)
+        return self._replace(raw)
+
+    @contextmanager
+    def listing(self) -> Iterator[Callable[[Object], bool]]:
+        """Open it before all objects are asked for, one at a time: it gives what stores an item of the answer and returns as `put`.
+
+        An item replaces what was there before, even a newer version, which etcd no longer has after a restore; but nothing that was told
+        meanwhile, and what was told to be gone does not come back.
+        """
+        told = self._told = {}
+
+        def take(raw: Object) -> bool:
+            return _version(raw) > told.get(_name(raw), -1) and self._replace(raw)
+
+        try:
+            yield take
+        finally:
+            self._told = None
+
+    def _note(self, name: Name, version: int) -> None:
+        if self._told is not None:
+            self._told[name] = max(version, self._told.get(name, 0))
+
+    def _replace(self, raw: Object) -> bool:
+        name, uid = _name(raw), raw["metadata"].get("uid", "")
+        before = self._objects.get(name)
         content = _packed(orjson.dumps(self._keep(raw)))
         pool = (raw["metadata"].get("labels") or {}).get(POOL_LABEL, "")
         self._forget(name)
-        self._objects[name] = _Stored(uid, version, content, pool)
+        self._objects[name] = _Stored(uid, _version(raw), content, pool)
         if pool:
             self._of_pool.setdefault((name[0], pool), set()).add(name[1])
         if before is not None and before.content == content:
@@ -81,6 +112,7 @@ class ObjectStore:
         """The object is gone; returns whether it was there."""
         name = _name(raw)
         before = self._objects.get(name)
+        self._note(name, _version(raw))
         if before is None or before.uid != raw["metadata"].get("uid", "") or _version(raw) < before.version:
             return False
         self.drop(name)

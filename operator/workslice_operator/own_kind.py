@@ -25,14 +25,15 @@ class OwnKind:
     async def listed(self) -> set[Name]:
         """Namespaces and names of all of them, from the API; raises KubeError."""
         before, present, token = self.store.uids(), set[Name](), ""
-        while True:
-            page = await self._kube.page(self._resource, "", token)
-            for raw in page["items"]:
-                self.store.put(raw)
-                present.add((raw["metadata"].get("namespace", ""), raw["metadata"]["name"]))
-            token = page["metadata"].get("continue", "")
-            if not token:
-                break
+        with self.store.listing() as take:
+            while True:
+                page = await self._kube.page(self._resource, "", token)
+                for raw in page["items"]:
+                    take(raw)
+                    present.add((raw["metadata"].get("namespace", ""), raw["metadata"]["name"]))
+                token = page["metadata"].get("continue", "")
+                if not token:
+                    break
         for name, uid in before.items():
             if name not in present and self.store.uids().get(name) == uid:  # else it was made while the API answered
                 self.store.drop(name)
