@@ -60,6 +60,17 @@ def test_giants_find_no_more_places_than_the_cache_holds_beside_small_requests()
     assert dispatch_cap(256, Requests(106, 210_000), NOBODY, 300.0, 250_000, None, None) == 106 + 50
 
 
+def test_a_cache_that_is_too_full_gives_no_place_away_before_enough_have_ended() -> None:
+    giants, more = Requests(100, 3_000_000), Requests(50, 1_500_000)
+    assert dispatch_cap(256, giants, more, 30_000.0, 100_000, None, None) == 3
+    assert dispatch_cap(256, giants, NOBODY, 300.0, 100_000, None, None) == 3, "whatever comes later"
+
+
+def test_answers_that_are_too_slow_beside_each_other_get_no_more_beside_them_before_enough_have_ended() -> None:
+    running, waiting = Requests(250, 325_000), Requests(100, 130_000)
+    assert dispatch_cap(256, running, waiting, 1300.0, None, LEVEL, PACE) == 191
+
+
 @given(st.integers(1, 1000), SIZES, SIZES, st.floats(0, 1e6), st.none() | CACHES, LEVELS, PACES)
 @example(most=1, running=[], waiting=[], mean=1e-309, kv_tokens=1, level=None, pace=None)
 def test_it_is_at_least_one_and_never_above_the_most(
@@ -83,6 +94,15 @@ def test_what_may_come_beside_what_runs_fits_the_kv_cache(
     if cap > 1 and more > 0:
         of_those = sum(waiting) / len(waiting) * min(more, len(waiting)) if waiting else 0.0
         assert sum(running) + of_those + max(0, more - len(waiting)) * mean <= kv_tokens
+
+
+@given(SIZES, SIZES, st.floats(1, 1e6), CACHES)
+def test_as_many_as_it_allows_of_what_runs_fit_the_kv_cache(
+    running: list[int], waiting: list[int], mean: float, kv_tokens: int
+) -> None:
+    cap = dispatch_cap(1000, of(running), of(waiting), mean, kv_tokens, None, None)
+    if running and cap > 1:
+        assert sum(running) / len(running) * min(cap, len(running)) <= kv_tokens
 
 
 @given(SIZES, SIZES, st.floats(1, 1e6), st.none() | CACHES, LEVELS, PACES, st.integers(0, 199), st.integers(1, 10**6))

@@ -146,6 +146,47 @@ def test_routers_share_the_places_that_the_cache_allows_and_not_those_of_the_pro
     assert 9 <= one.dispatch_cap <= 10, "and so it is while nobody knows"
 
 
+def test_routers_that_are_all_full_do_not_take_more_with_every_look() -> None:
+    bench = Bench(table_of((WIDE, replicas("a"))))
+    (pool,) = bench.table.pools.values()
+    (one,) = pool.replicas
+    one.kv_tokens = 4000
+    for _ in range(8):
+        bench.lease()
+    for look in range(60):
+        tick(bench)
+        take_gauges(pool, one, EngineGauges(2 * one.in_flight, 0, 0.9, 4000), one.in_flight, bench.now)
+        if look > 20 and one.in_flight < one.dispatch_cap:
+            bench.lease()
+    assert one.in_flight <= 10, "the cache holds 18"
+
+
+def test_giants_that_took_the_places_of_small_requests_do_not_keep_them() -> None:
+    bench = Bench(table_of((replace(WIDE, queue_depth=1000), replicas("a"))))
+    (one,) = bench.table.pools[WIDE.key].replicas
+    one.kv_tokens = 8000
+    small = [bench.lease(max_tokens=1) for _ in range(40)]
+    askers = [bench.ask(prompt_size=1000)[0] for _ in range(300)]
+    for _ in range(30):
+        tick(bench)
+        running = [lease for lease in (*small, *(got for asker in askers for got in asker.leases)) if lease.open]
+        for lease in running[:8]:
+            lease.settle(Outcome.OK)
+    assert 0 < one.sizes <= 8000
+
+
+def test_requests_of_others_count_like_own_ones_from_the_first_look_on() -> None:
+    large = replace(SHORT, max_concurrent=256, class_tokens=131_072, context_tokens=131_072)
+    bench = Bench(table_of((large, replicas("a"))))
+    (pool,) = bench.table.pools.values()
+    (one,) = pool.replicas
+    one.kv_tokens = 250_000
+    bench.lease(max_tokens=100)
+    tick(bench)
+    take_gauges(pool, one, EngineGauges(11, 0, 0.01, 250_000), 1, bench.now)
+    assert one.dispatch_cap >= 20, "the cache is nearly empty"
+
+
 def test_one_request_waits_no_longer_than_the_next_look_for_a_place_that_others_leave() -> None:
     bench = Bench(table_of((WIDE, replicas("a"))))
     (pool,) = bench.table.pools.values()

@@ -1,12 +1,14 @@
 """How many requests one router runs at once on a replica: as many as its KV cache holds and its class's pace allows. Pure.
 
 What runs there and who waits have their own sizes; only who else may come is guessed, by the mean of late. So a few giants that have
-just ended do not keep small requests out, and giants that come leave no room for as many as the small ones before them had.
+just ended do not keep small requests out, and giants that come leave no room for as many as the small ones before them had. Where too
+much runs already, what ends gives its place to nobody until the rest fits.
 
 What waits in an engine can go nowhere else and makes the answers beside it slower; what waits in the router goes where a place comes
 free first. Too low a cap is worse than none, so that what is unknown limits nothing.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Final
 
@@ -44,19 +46,24 @@ def dispatch_cap(
     cap = most
     if kv_tokens is not None:
         left = _KV_SHARE * kv_tokens - running.tokens
-        cap = min(cap, running.count + _fitting(left, waiting, mean_tokens, 0.0, 1.0))
+        cap = min(cap, running.count + _fitting(left, running, waiting, mean_tokens, 0.0, 1.0))
     if level is not None and pace is not None:
         beside_weights = level.per_token * pace.tokens_per_second - STEP_TOKENS
         left = beside_weights - running.count - TOKENS_PER_HELD_TOKEN * running.tokens
-        in_time = running.count + _fitting(left, waiting, mean_tokens, 1.0, TOKENS_PER_HELD_TOKEN)
+        in_time = running.count + _fitting(left, running, waiting, mean_tokens, 1.0, TOKENS_PER_HELD_TOKEN)
         cap = min(cap, max(in_time, int(_LEAST_SHARE * most)))
     return max(1, cap)
 
 
-def _fitting(left: float, waiting: Requests, mean_tokens: float, each: float, each_token: float) -> int:
-    """How many more requests take no more than what is left: first those who wait, each like the mean of them, then others."""
+def _fitting(
+    left: float, running: Requests, waiting: Requests, mean_tokens: float, each: float, each_token: float
+) -> int:
+    """How many more requests take no more than what is left: first those who wait, each like the mean of them, then others. Where more
+    is taken than there is, how many have to end first (below 0), each like the mean of those that run.
+    """
     if left <= 0:
-        return 0
+        taken = running.count * each + running.tokens * each_token
+        return math.floor(left / taken * running.count) if taken > 0 else 0
     theirs = waiting.count * each + waiting.tokens * each_token
     if theirs > left:
         return int(left / theirs * waiting.count)

@@ -36,4 +36,6 @@ def _most_of_all(pool: Pool, replica: Replica, others: int) -> int:
     """How many requests a replica may run of all routers, where others have so many there. One router alone needs no part of it."""
     if pool.share.part == 1:
         return pool.spec.max_concurrent
-    return most_at_once(pool, replica, Requests(replica.in_flight + others, replica.sizes + replica.others_tokens))
+    # Sized like this router's own (unknown is 0): the mean that placement guesses from begins as large as the class allows.
+    sizes = replica.sizes + round(others * pool.mean_request.size)
+    return most_at_once(pool, replica, Requests(replica.in_flight + others, sizes))
