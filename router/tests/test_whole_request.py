@@ -115,6 +115,8 @@ def test_a_request_in_one_piece_is_read_as_the_parser_reads_it(
             b"Connection: close",
             b"Connection: keep-alive, host",
             b"Connection: Upgrade",
+            b"Proxy-Connection: close",
+            b"proxy-connection: keep-alive, close",
             b"Upgrade: h2c",
             b"Host: other",
         ),

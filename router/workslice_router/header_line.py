@@ -8,8 +8,9 @@ from typing import Final
 
 _LINE: Final = re.compile(rb"([!#$%&'*+\-.^_`|~0-9A-Za-z]+):[ \t]*([!-~](?:[\t -~]*[!-~])?)")
 _LENGTH: Final = re.compile(rb"[0-9]{1,12}")
-_UNUSUAL: Final = frozenset((b"content-encoding", b"expect", b"upgrade"))
-_SECRET: Final = frozenset((b"authorization", b"api-key", b"x-api-key", b"cookie", b"set-cookie"))
+_UNUSUAL: Final = frozenset((b"content-encoding", b"expect", b"proxy-connection", b"upgrade"))
+_SECRET: Final = re.compile(rb"auth|key|token|secret|passw|cookie|session|credential|jwt")
+"""In a header's name: its value may be one that must not outlive its message in memory. Too many match rather than too few."""
 _MOST_LINES: Final = 512
 _LONGEST_LINE: Final = 256
 """Longer ones are read each time. Together at most a quarter of a megabyte is remembered."""
@@ -44,7 +45,7 @@ class HeaderLines:
         known = self._known.get(line)
         if known is None:
             known = self._read(line)
-            if known is not None and len(line) <= _LONGEST_LINE and known.name not in _SECRET:
+            if known is not None and len(line) <= _LONGEST_LINE and _SECRET.search(known.name) is None:
                 if len(self._known) >= _MOST_LINES:
                     self._known.clear()
                 self._known[line] = known
