@@ -70,6 +70,16 @@ async def test_shows_its_state_as_it_changes(admin: Admin, client: httpx.AsyncCl
     assert state.pools["serving/short"].running == 0
 
 
+async def test_whoever_asks_while_another_is_answered_sees_all_pools_too(
+    admin: Admin, client: httpx.AsyncClient
+) -> None:
+    for number in range(2000):
+        admin.bench.table.put_pool(replace(SHORT, key=f"serving/p{number}", model=f"m{number}"))
+    admin.bench.table.commit()
+    answers = await asyncio.gather(*(client.get("/state") for _ in range(4)))
+    assert {len(RouterState.model_validate_json(answer.content).pools) for answer in answers} == {2001}
+
+
 async def test_tells_at_once_of_a_request_for_a_pool_without_replicas(admin: Admin, client: httpx.AsyncClient) -> None:
     table = admin.bench.table
     waiting = asyncio.create_task(client.get("/asked-in-vain?after=0&seconds=20"))

@@ -83,6 +83,26 @@ def test_a_thousand_changed_pools_are_renewed_in_small_steps_and_once() -> None:
     assert len(RouterState.model_validate_json(document.render()).pools) == 1000
 
 
+def test_what_happens_while_pools_are_renewed_shows_as_a_whole_in_the_next_document() -> None:
+    others = [(replace(SHORT, key=f"serving/p{number}", model=f"m{number}"), ()) for number in range(POOLS_PER_STEP)]
+    bench = Bench(table_of((replace(SHORT, desired_replicas=1), ()), *others))
+    bench.table.synced = False
+    document = StateDocument(bench.table, "r")
+    steps = document.refresh(bench.now)
+    next(steps)
+    bench.ask()
+    bench.table.put_pool(LONG)
+    bench.table.commit()
+    bench.table.synced = True
+    for _ in steps:
+        pass
+    state = RouterState.model_validate_json(document.render())
+    assert (state.asked_in_vain, state.synced, "serving/long" in state.pools) == (0, False, False)
+    state = read(document, bench.now)
+    assert (state.asked_in_vain, state.pools["serving/short"].queued) == (1, 1)
+    assert (state.synced, "serving/long" in state.pools) == (True, True)
+
+
 def test_shows_what_engines_last_said_of_their_load_and_nothing_while_that_is_unknown() -> None:
     bench = Bench(table_of((SHORT, replicas("a"))))
     (pool,) = bench.table.pools.values()

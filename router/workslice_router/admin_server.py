@@ -53,6 +53,7 @@ class _Admin:
         self._lifecycle = lifecycle
         self._clock = clock
         self._state = StateDocument(table, name)
+        self._state_turn = asyncio.Lock()
         self._asked_in_vain = asyncio.Event()
         table.on_asked_in_vain = self._asked_in_vain.set
 
@@ -97,9 +98,10 @@ class _Admin:
             case b"/readyz":
                 return self._readiness()
             case b"/state":
-                for _ in self._state.refresh(self._clock()):
-                    await asyncio.sleep(0)
-                return _Answer(200, self._state.render(), "application/json")
+                async with self._state_turn:
+                    for _ in self._state.refresh(self._clock()):
+                        await asyncio.sleep(0)
+                    return _Answer(200, self._state.render(), "application/json")
             case b"/metrics":
                 self._metrics.tasks = len(asyncio.all_tasks())
                 pieces = []

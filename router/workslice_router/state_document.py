@@ -20,11 +20,16 @@ class StateDocument:
         self._table = table
         self._router = router
         self._pieces: dict[str, orjson.Fragment] = {}
+        self._synced = False
+        self._asked_in_vain = 0
 
     def refresh(self, now: float) -> Iterator[None]:
         """Renew the pieces that are out of date, yielding every few pools so that the event loop may do other things; `now` is the
-        clock of the queues.
+        clock of the queues. One at a time, and nobody may render before it has ended.
         """
+        # Never newer than the pieces: the operator waits for the next change of that count, and takes a router that has seen all pools
+        # at its word.
+        self._synced, self._asked_in_vain = self._table.synced, self._table.asked_in_vain
         changed, pools = list(self._table.changed), self._table.pools
         self._table.changed.clear()
         for index, pool in enumerate(changed):
@@ -37,13 +42,12 @@ class StateDocument:
 
     def render(self) -> bytes:
         """The whole document as of the last refresh."""
-        table = self._table
         return orjson.dumps(
             {
                 "version": 1,
                 "router": self._router,
-                "synced": table.synced,
-                "askedInVain": table.asked_in_vain,
+                "synced": self._synced,
+                "askedInVain": self._asked_in_vain,
                 "pools": self._pieces,
             }
         )
