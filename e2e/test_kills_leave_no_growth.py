@@ -186,9 +186,9 @@ def kill_two(url: str, pool: Scratch, loads: Sequence[Load]) -> tuple[list[str],
     ]
     leave_early(url)
     streams = streams_on(url, doomed)  # directly before the kills: how long they take is the engines' affair
+    killed = time.monotonic()  # before it: a stream ends within milliseconds of its engine
     for process in processes:
         process.signal(signal.SIGKILL)
-    killed = time.monotonic()
     replace(pool, [victim for victim, part in zip(victims, parts, strict=True) if part == API_SERVER])
     cut = [one.ending() for one in streams if one.replica in doomed]
     assert all(one.ran_at(killed) for one in streams), "the answers are too short for this test"
