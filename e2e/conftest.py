@@ -21,6 +21,7 @@ from demo.waiting import wait_until
 import brought_up_ahead
 from bare_api import BareApi, bare_api
 from failure_report import failure_report
+from faulty_api import FaultyApi, faulty_api
 from installed import MODEL, SPARE_NODE, Installation, install
 from machine_access import acts_on_the_machine
 from scratch import Scratch
@@ -51,6 +52,13 @@ def cluster(request: pytest.FixtureRequest) -> Cluster:
 def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BareApi]:
     """An API without nodes, for tests of what the operator writes; it has nothing to do with the cluster."""
     with bare_api(tmp_path_factory.mktemp("api")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def proxy(bare: BareApi) -> Iterator[FaultyApi]:
+    """A proxy in front of it, of which a test may say what goes wrong."""
+    with faulty_api(bare) as running:
         yield running
 
 

@@ -13,15 +13,9 @@ from demo.waiting import NotYet, wait_until
 import manifests
 from bare_api import BareApi
 from bare_pools import CHILD, SOON, idle_pool, wait_for_child
-from faulty_api import Answer, Asked, FaultyApi, broken_off, failure, faulty_api, gone, too_many
+from faulty_api import Answer, Asked, FaultyApi, broken_off, failure, gone, too_many
 from operator_process import OperatorProcess, operator_process
 from scratch import Scratch
-
-
-@pytest.fixture(scope="module")
-def proxy(bare: BareApi) -> Iterator[FaultyApi]:
-    with faulty_api(bare) as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

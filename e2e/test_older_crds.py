@@ -13,7 +13,7 @@ from demo.waiting import NotYet, wait_until
 import manifests
 from bare_api import BareApi
 from bare_pools import SOON, idle_pool, wait_for_child
-from faulty_api import FaultyApi, faulty_api
+from faulty_api import FaultyApi
 from operator_process import OperatorProcess, operator_process
 from scratch import Scratch
 from workslice_cluster.repository import repository
@@ -60,12 +60,6 @@ def serve(bare: BareApi, found: list[dict[str, Any]]) -> None:
             raise NotYet("the schema before")
 
     wait_until("the API server to go by the schema", goes_by_them, seconds=SOON, every=0.3)
-
-
-@pytest.fixture(scope="module")
-def proxy(bare: BareApi) -> Iterator[FaultyApi]:
-    with faulty_api(bare) as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

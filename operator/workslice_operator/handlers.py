@@ -1,7 +1,7 @@
 """The only module that imports kopf: it turns watch events into keys for the work queue and decides nothing.
 
 kopf writes nothing here: no change handlers, timers or daemons, so no finalizers and no annotations. A missed event costs little,
-since every reconcile reads live and a resync queues everything, also when a watch had to begin anew.
+since nothing is done but on live reads and a resync lists everything, also when a watch had to begin anew.
 """
 
 import asyncio

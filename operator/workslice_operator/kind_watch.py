@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable
 
 from workslice_operator.kube_api import Gone, KubeError, KubeWatch, Object, Resource
+from workslice_operator.list_anew import list_anew
 from workslice_operator.object_store import ObjectStore
 
 _PAUSE = 0.1
@@ -77,21 +78,5 @@ class KindWatch:
 
     async def _list(self) -> str:
         """The version from which to follow."""
-        present = set()
-        token = ""
-        with self.store.listing() as take:
-            while True:
-                page = await self._kube.page(self._resource, self._labels, token)
-                for raw in page["items"]:
-                    metadata = raw["metadata"]
-                    present.add((metadata.get("namespace", ""), metadata["name"]))
-                    if take(raw):
-                        self._changed(raw, True)
-                token = page["metadata"].get("continue", "")
-                if not token:
-                    break
-                await asyncio.sleep(0)  # a page takes tens of milliseconds: others come in between
-        for raw in self.store.absent(present):
-            self.store.drop((raw["metadata"].get("namespace", ""), raw["metadata"]["name"]))
-            self._changed(raw, False)
-        return str(page["metadata"]["resourceVersion"])
+        _, version = await list_anew(self.store, self._kube, self._resource, self._labels, self._changed)
+        return version

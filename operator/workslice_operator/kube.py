@@ -120,23 +120,22 @@ class KubeClient:
 
     async def list(self, resource: Resource, namespace: str = "", labels: str = "", fields: str = "") -> list[Object]:
         """See kube_api.Kube."""
-        query = {"limit": str(LIST_CHUNK)}
-        if labels:
-            query["labelSelector"] = labels
-        if fields:
-            query["fieldSelector"] = fields
         items: list[Object] = []
+        token = ""
         while True:
-            page = await self._request("GET", resource.path(namespace), query)
+            page = await self._page(resource.path(namespace), LIST_CHUNK, token, labels, fields)
             items += page.get("items") or []
-            query["continue"] = page.get("metadata", {}).get("continue", "")
-            if not query["continue"]:
+            token = page.get("metadata", {}).get("continue", "")
+            if not token:
                 return items
 
     async def page(self, resource: Resource, labels: str, token: str) -> Object:
         """See kube_api.KubeWatch."""
-        query = {"limit": str(PAGE), "labelSelector": labels, "continue": token}
-        return await self._request("GET", resource.path(), {name: value for name, value in query.items() if value})
+        return await self._page(resource.path(), PAGE, token, labels)
+
+    async def _page(self, path: str, limit: int, token: str, labels: str, fields: str = "") -> Object:
+        query = {"limit": str(limit), "labelSelector": labels, "fieldSelector": fields, "continue": token}
+        return await self._request("GET", path, {name: value for name, value in query.items() if value})
 
     @contextlib.asynccontextmanager
     async def watch(

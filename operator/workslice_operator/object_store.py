@@ -58,7 +58,7 @@ class ObjectStore:
         """Store what is not older than what is there, be it another object of that name; returns whether anything that is kept of it has
         changed.
         """
-        name, version = _name(raw), _version(raw)
+        name, version = name_of(raw), _version(raw)
         before = self._objects.get(name)
         if before is not None and version < before.version:
             return False
@@ -75,7 +75,7 @@ class ObjectStore:
         told = self._told = {}
 
         def take(raw: Object) -> bool:
-            return _version(raw) > told.get(_name(raw), -1) and self._replace(raw)
+            return _version(raw) > told.get(name_of(raw), -1) and self._replace(raw)
 
         try:
             yield take
@@ -87,7 +87,7 @@ class ObjectStore:
             self._told[name] = max(version, self._told.get(name, 0))
 
     def _replace(self, raw: Object) -> bool:
-        name, uid = _name(raw), raw["metadata"].get("uid", "")
+        name, uid = name_of(raw), raw["metadata"].get("uid", "")
         before = self._objects.get(name)
         content = _packed(orjson.dumps(self._keep(raw)))
         pool = (raw["metadata"].get("labels") or {}).get(POOL_LABEL, "")
@@ -104,13 +104,13 @@ class ObjectStore:
 
     def update(self, raw: Object) -> None:
         """As `put`, but for something that is there: what has been deleted meanwhile must not come back."""
-        stored = self._objects.get(_name(raw))
+        stored = self._objects.get(name_of(raw))
         if stored is not None and stored.uid == raw["metadata"].get("uid", ""):
             self.put(raw)
 
     def remove(self, raw: Object) -> bool:
         """The object is gone; returns whether it was there."""
-        name = _name(raw)
+        name = name_of(raw)
         before = self._objects.get(name)
         self._note(name, _version(raw))
         if before is None or before.uid != raw["metadata"].get("uid", "") or _version(raw) < before.version:
@@ -178,7 +178,8 @@ def _unpacked(content: bytes) -> Object:
     return document
 
 
-def _name(raw: Object) -> Name:
+def name_of(raw: Object) -> Name:
+    """Of a raw object; the namespace is empty where the kind has none."""
     metadata = raw["metadata"]
     return metadata.get("namespace", ""), metadata["name"]
 

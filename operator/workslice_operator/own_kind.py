@@ -2,6 +2,7 @@
 
 from workslice_operator.kept_fields import KEPT
 from workslice_operator.kube_api import KubeWatch, Object, Resource
+from workslice_operator.list_anew import list_anew
 from workslice_operator.object_store import Name, ObjectStore
 
 
@@ -24,18 +25,6 @@ class OwnKind:
 
     async def listed(self) -> set[Name]:
         """Namespaces and names of all of them, from the API; raises KubeError."""
-        before, present, token = self.store.uids(), set[Name](), ""
-        with self.store.listing() as take:
-            while True:
-                page = await self._kube.page(self._resource, "", token)
-                for raw in page["items"]:
-                    take(raw)
-                    present.add((raw["metadata"].get("namespace", ""), raw["metadata"]["name"]))
-                token = page["metadata"].get("continue", "")
-                if not token:
-                    break
-        for name, uid in before.items():
-            if name not in present and self.store.uids().get(name) == uid:  # else it was made while the API answered
-                self.store.drop(name)
+        present, _ = await list_anew(self.store, self._kube, self._resource)
         self.fresh = True
         return present

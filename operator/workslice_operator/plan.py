@@ -8,6 +8,7 @@ from typing import Any, Final
 from workslice_api.engine_spec import EngineSpec
 from workslice_api.names import ConditionType, Reason
 from workslice_api.pool import SliceStatus, WorkspacePool, WorkspacePoolStatus
+from workslice_api.pool_replicas import ReplicaStart
 from workslice_api.profile import WorkspaceProfile
 from workslice_api.quantity import duration_seconds
 from workslice_api.slices import slice_resource
@@ -74,15 +75,11 @@ def plan(observed: Observed, installation: Installation, now: datetime) -> Plan:
     choice = choose_template(observed, observed.profile, engines) if profile.status and observed.profile else None
     drain = plan_drain(observed, decision.desired + moving, choice.record.hash if choice else "", now)
     manifests = _manifests(observed, choice, installation, drain.replicas)
-    findings = _findings(observed, profile, engines, decision, drain, moving, manifests, choice)
-    status = _status(observed, decision, drain, findings, why, now)
-    notes = pool_events(
-        observed.pool.status,
-        status.conditions,
-        decision,
-        unused_replicas(observed.pool.spec),
-        impatience(observed.pool.spec, status.last_start),
-    )
+    start = last_start(observed.pool.status.last_start, observed.pods)
+    remarks = unused_replicas(observed.pool.spec), impatience(observed.pool.spec, start)
+    findings = _findings(observed, profile, engines, decision, drain, moving, manifests, choice, remarks)
+    status = _status(observed, decision, drain, findings, why, start, now)
+    notes = pool_events(observed.pool.status, status.conditions, decision, *remarks)
     waits = (RESYNC_SECONDS, next_look(observed, decision, startup_timeout, now), drain_report.next_look(drain))
     return Plan(
         mark=drain.costs,
@@ -182,6 +179,7 @@ def _findings(
     moving: int,
     manifests: Iterable[Mapping[str, Any]],
     choice: TemplateChoice | None,
+    remarks: tuple[str, str],
 ) -> dict[ConditionType, Finding]:
     live = sum(pod.live for pod in observed.pods)
     ours = next((one for one in manifests if one["kind"] == "Deployment"), None)
@@ -196,12 +194,7 @@ def _findings(
         ConditionType.PROFILE_READY: profile,
         ConditionType.SLICES_GRANTED: slices_granted(observed, decision.desired),
         ConditionType.ENGINES_READY: engines,
-        ConditionType.SCALING: pool_conditions.scaling(
-            decision,
-            live,
-            unused_replicas(observed.pool.spec),
-            impatience(observed.pool.spec, last_start(observed.pool.status.last_start, observed.pods)),
-        ),
+        ConditionType.SCALING: pool_conditions.scaling(decision, live, *remarks),
         ConditionType.DRAINING: drain_report.condition(observed, drain, moving) or pool_conditions.draining(observed),
         ConditionType.DEGRADED: degraded,
         ConditionType.CONFLICT: pool_conditions.conflict(observed),
@@ -215,6 +208,7 @@ def _status(
     drain: DrainPlan,
     findings: Mapping[ConditionType, Finding],
     why: str,
+    start: ReplicaStart | None,
     now: datetime,
 ) -> WorkspacePoolStatus:
     pool = observed.pool
@@ -233,7 +227,7 @@ def _status(
         slices=measured_slices(
             observed, _slices(observed, decision.desired, sum(pod.scheduled for pod in live), pool, why)
         ),
-        last_start=last_start(pool.status.last_start, observed.pods),
+        last_start=start,
         scaling=decision.memory,
         conditions=pool_conditions.as_conditions(findings, pool.status.conditions, generation, now),
     )

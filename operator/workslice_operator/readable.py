@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from workslice_api.pool import WorkspacePool
 from workslice_operator.cached_kube import Watched
 from workslice_operator.kube_api import POOLS, Object, Reads
-from workslice_operator.object_store import Name, Version
+from workslice_operator.object_store import Name, Version, name_of
 
 
 class PoolList:
@@ -25,13 +25,13 @@ class PoolList:
         if self._own is not None and self._own.fresh:
             self._parse(self._own.store.versions(), self._own.store.get)
         else:
-            raws = {_name(raw): raw for raw in await self._reads.list(POOLS)}
+            raws = {name_of(raw): raw for raw in await self._reads.list(POOLS)}
             self._parse({name: _version(raw) for name, raw in raws.items()}, lambda *name: raws[name])
         return [pool for _, pool in self._parsed.values() if pool is not None]
 
     def parse(self, raw: Object) -> WorkspacePool:
         """One pool, the same object for everybody as long as it does not change; raises ValidationError."""
-        name, version = _name(raw), _version(raw)
+        name, version = name_of(raw), _version(raw)
         known, pool = self._parsed.get(name, (None, None))
         if pool is None or known != version:
             pool = WorkspacePool.model_validate(raw)
@@ -46,10 +46,6 @@ class PoolList:
                 raw = read(*name)
                 known = version, next(iter(readable_pools([raw] if raw else [])), None)
             self._parsed[name] = known
-
-
-def _name(raw: Object) -> Name:
-    return raw["metadata"]["namespace"], raw["metadata"]["name"]
 
 
 def _version(raw: Object) -> Version:

@@ -1,4 +1,4 @@
-"""The container that fetches a hub model into the claim of model.cache before the engine starts; there is none for other models."""
+"""The container that fetches a hub model into the claim of model.cache before the engine starts."""
 
 from importlib.resources import files
 from typing import Any, Final
@@ -14,28 +14,26 @@ _ENVIRONMENT: Final = {"HF_HUB_OFFLINE": "0", "HF_HUB_DISABLE_PROGRESS_BARS": "1
 
 def model_fetch(
     profile: WorkspaceProfile, environment: list[dict[str, Any]], mounts: list[dict[str, Any]], common: dict[str, Any]
-) -> list[dict[str, Any]]:
-    """The container, or none. `environment` and `mounts` are the engine's, `common` what all containers of the pod share."""
+) -> dict[str, Any]:
+    """The container, for a model that is cached. `environment` and `mounts` are the engine's, `common` what all containers of the pod
+    share.
+    """
     model = profile.spec.model
     location = locate_model(model)
-    if not location.cached:
-        return []
     ours = [{"name": name, "value": value} for name, value in _ENVIRONMENT.items()]
     theirs = [one for one in environment if one["name"] != "HF_HUB_OFFLINE"]
     words = [model.source, model.revision or DEFAULT_REVISION, location.argument]
-    return [
-        {
-            "name": names.MODEL_FETCH_CONTAINER,
-            "image": profile.spec.engine.image,
-            # The kubelet replaces $(NAME) and $$ in commands.
-            "command": ["python3", "-c", _PROGRAM.replace("$", "$$"), *words],
-            "env": [*ours, *theirs],
-            **common,
-            "volumeMounts": [
-                {name: value for name, value in one.items() if name != "readOnly"}
-                if one["mountPath"] == location.mount
-                else one
-                for one in mounts
-            ],
-        }
-    ]
+    return {
+        "name": names.MODEL_FETCH_CONTAINER,
+        "image": profile.spec.engine.image,
+        # The kubelet replaces $(NAME) and $$ in commands.
+        "command": ["python3", "-c", _PROGRAM.replace("$", "$$"), *words],
+        "env": [*ours, *theirs],
+        **common,
+        "volumeMounts": [
+            {name: value for name, value in one.items() if name != "readOnly"}
+            if one["mountPath"] == location.mount
+            else one
+            for one in mounts
+        ],
+    }

@@ -81,8 +81,10 @@ def _engine(pool: WorkspacePool, profile: WorkspaceProfile, notice: int) -> dict
 
 
 def _model_fetch(pool: WorkspacePool, profile: WorkspaceProfile) -> list[dict[str, Any]]:
+    if not locate_model(profile.spec.model).cached:
+        return []
     environment, mounts = _environment(pool, profile, downloads=True), _mounts(pool, profile)
-    return model_fetch(profile, environment, mounts, _common(profile))
+    return [model_fetch(profile, environment, mounts, _common(profile))]
 
 
 def _common(profile: WorkspaceProfile) -> dict[str, Any]:
