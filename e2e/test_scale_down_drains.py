@@ -50,14 +50,23 @@ def started(installation: Installation, scratch: Scratch, pool: str, count: int,
     return streams
 
 
-@pytest.fixture(scope="module")
-def long_streams(installation: Installation, pool: Scratch) -> LongStreams:
-    """A stream of more than a minute on each of the two replicas, which goes on from one test to the next."""
-    return started(installation, pool, "patient", 2, tokens=CONTEXT)
-
-
 def scale(scratch: Scratch, pool: str, replicas: int) -> None:
     scratch.cluster.kubectl("scale", "wspool", pool, "-n", scratch.namespace, f"--replicas={replicas}")
+
+
+def slow_replicas(scratch: Scratch, pool: str, count: int) -> dict[str, str]:
+    """Bring a pool to this many slow replicas, whatever an earlier test has left, and return them as `engines` does."""
+    scale(scratch, pool, count)
+
+    def there() -> dict[str, str]:
+        found, status = engines(scratch, pool), scratch.cluster.get("wspool", pool, scratch.namespace)["status"]
+        if len(found) != count or status.get("readyReplicas", 0) != count or status.get("drainMarks"):
+            raise NotYet(f"replicas: {found}, status: {status.get('readyReplicas')} ready, {status.get('drainMarks')}")
+        return found
+
+    found = wait_until(f"{pool} to have {count} replicas", there, seconds=PATIENT_SECONDS)
+    scratch.slow_down(SLOW, pool=pool)
+    return found
 
 
 def asked_to_go(scratch: Scratch, pool: str) -> str:
@@ -73,16 +82,17 @@ def asked_to_go(scratch: Scratch, pool: str) -> str:
 
 
 def test_a_replica_that_drains_is_called_back_when_it_is_wanted_again(
-    installation: Installation, pool: Scratch, long_streams: LongStreams
+    installation: Installation, pool: Scratch
 ) -> None:
-    before = engines(pool, "patient")
+    before = slow_replicas(pool, "patient", 2)
+    streams = started(installation, pool, "patient", 2, tokens=CONTEXT // 2)
     scale(pool, "patient", 1)
     assert asked_to_go(pool, "patient") in before
     pool.wait_for("Draining", "True", "WaitingForRouters", pool="patient")
     scale(pool, "patient", 2)
     pool.wait_for("Draining", "False", "NotDraining", pool="patient")
     pool.wait_for_events("DrainCalledBack", pool="patient")
-    assert long_streams.running() == 2, "the answers were too short for this test: lower SLOW"
+    assert streams.running() == 2, "the answers were too short for this test: lower SLOW"
     assert engines(pool, "patient") == before
 
     def both_in_rotation() -> None:
@@ -90,13 +100,13 @@ def test_a_replica_that_drains_is_called_back_when_it_is_wanted_again(
             raise NotYet(f"in rotation: {found}")
 
     wait_until("both to take requests again", both_in_rotation, seconds=10, every=0.3)
+    assert streams.complete(streams.answers(PATIENT_SECONDS))
 
 
 @pytest.mark.soak  # the streams alone take more than a minute
-def test_streams_of_more_than_a_minute_survive_a_scale_down(
-    installation: Installation, pool: Scratch, long_streams: LongStreams
-) -> None:
-    before = engines(pool, "patient")
+def test_streams_of_more_than_a_minute_survive_a_scale_down(installation: Installation, pool: Scratch) -> None:
+    before = slow_replicas(pool, "patient", 2)
+    streams = started(installation, pool, "patient", 2, tokens=CONTEXT)
     scale(pool, "patient", 1)
     victim = asked_to_go(pool, "patient")
     (kept,) = before.keys() - {victim}
@@ -104,10 +114,10 @@ def test_streams_of_more_than_a_minute_survive_a_scale_down(
         ask(installation.client(), "drain-patient", f"And {n}?", stream=n % 2 == 0, max_tokens=4) for n in range(6)
     ]
     assert {answer.replica for answer in while_it_drains} == {kept}, "nothing new goes to a replica that drains"
-    assert long_streams.running() == 2, "the answers were too short for this test: lower SLOW"
+    assert streams.running() == 2, "the answers were too short for this test: lower SLOW"
     assert engines(pool, "patient") == before, "nothing goes while a stream runs"
-    answers = long_streams.answers(PATIENT_SECONDS)
-    assert long_streams.complete(answers)
+    answers = streams.answers(PATIENT_SECONDS)
+    assert streams.complete(answers)
     assert {answer.replica for answer in answers} == set(before)
     assert min(answer.total for answer in answers) > MINUTE, "the answers were too short for this test: lower SLOW"
 
@@ -123,7 +133,7 @@ def test_streams_of_more_than_a_minute_survive_a_scale_down(
 def test_a_replica_waits_for_the_stream_of_a_router_that_is_on_its_way_out(
     installation: Installation, pool: Scratch
 ) -> None:
-    (replica,) = engines(pool, "patient")
+    (replica,) = slow_replicas(pool, "patient", 1)
     cluster = installation.cluster
     scale_routers(cluster, 2)
     try:
@@ -157,8 +167,8 @@ def test_a_replica_waits_for_the_stream_of_a_router_that_is_on_its_way_out(
 def test_a_stream_that_outlives_the_drain_timeout_ends_in_an_error_and_not_in_silence(
     installation: Installation, pool: Scratch
 ) -> None:
-    pool.wait_for("Ready", "True", "PoolReady", pool="impatient", seconds=240)
-    pool.slow_down(SLOW, pool="impatient")
+    slow_replicas(pool, "patient", 0)  # it has the slice
+    slow_replicas(pool, "impatient", 1)
     streams = started(installation, pool, "impatient", 1, tokens=CONTEXT)
     began = time.monotonic()
     scale(pool, "impatient", 0)
