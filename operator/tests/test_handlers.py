@@ -5,7 +5,7 @@ import pytest
 from workslice_operator import handlers
 from workslice_operator.handlers import kopf_settings, registry_of_handlers
 from workslice_operator.keys import Key, pool_key, profile_key
-from workslice_operator.kube_api import POOLS, PROFILES, Credentials, Resource
+from workslice_operator.kube_api import Credentials
 
 
 async def credentials() -> Credentials:
@@ -17,10 +17,7 @@ class Watched:
 
     def __init__(self) -> None:
         self.added: list[Key] = []
-        self.told: list[tuple[Resource, bool]] = []
-        self.registry = registry_of_handlers(
-            self.added.append, credentials, lambda: None, lambda resource, _, there: self.told.append((resource, there))
-        )
+        self.registry = registry_of_handlers(self.added.append, credentials, lambda: None, lambda *_: None)
 
     async def event(self, plural: str, type_: str | None = "ADDED", **meta: Any) -> None:
         metadata = {"uid": "u", "name": "chat", "namespace": "shop", "generation": 1} | meta
@@ -34,35 +31,6 @@ async def test_pools_and_profiles_queue_themselves() -> None:
     await watched.event("workspacepools")
     await watched.event("workspaceprofiles", uid="v", name="small")
     assert watched.added == [pool_key("shop", "chat"), profile_key("small")]
-
-
-async def test_every_event_is_told_also_the_echo_of_a_status_write_and_the_end() -> None:
-    watched = Watched()
-    await watched.event("workspacepools")
-    await watched.event("workspacepools", "MODIFIED")
-    await watched.event("workspaceprofiles", "DELETED")
-    assert watched.told == [(POOLS, True), (POOLS, True), (PROFILES, False)]
-
-
-async def test_the_echo_of_a_status_write_queues_nothing() -> None:
-    watched = Watched()
-    await watched.event("workspacepools", None)
-    await watched.event("workspacepools", "MODIFIED")
-    await watched.event("workspacepools", "MODIFIED")
-    assert len(watched.added) == 1
-    await watched.event("workspacepools", "MODIFIED", generation=2)
-    await watched.event("workspacepools", "MODIFIED", generation=2, deletionTimestamp="now")
-    await watched.event("workspacepools", "DELETED", generation=2, deletionTimestamp="now")
-    assert len(watched.added) == 4
-
-
-async def test_an_annotation_of_ours_queues_and_one_of_others_does_not() -> None:
-    watched = Watched()
-    await watched.event("workspacepools")
-    await watched.event("workspacepools", "MODIFIED", annotations={"example.com/note": "x"})
-    assert len(watched.added) == 1
-    await watched.event("workspacepools", "MODIFIED", annotations={"workslice.dev/paused": "true"})
-    assert len(watched.added) == 2
 
 
 async def test_kopf_gets_no_reason_to_write_on_objects() -> None:

@@ -31,6 +31,14 @@ def test_long_objects_come_back_as_they_were() -> None:
     assert store.absent([]) != []
 
 
+def test_what_objects_have_in_common_takes_no_memory() -> None:
+    store = ObjectStore(without_version)
+    for name in "abc":
+        store.put(raw(name, spec={str(number): number**3 for number in range(200)}))
+    assert len(store._objects["shop", "c"].content) < 100
+    assert store.get("shop", "c") == raw("c", spec={str(number): number**3 for number in range(200)})
+
+
 def test_only_what_is_kept_counts_as_a_change() -> None:
     store = ObjectStore(lambda one: {"metadata": {}, "spec": one["spec"]})
     store.put(raw(spec=1, status=1))

@@ -54,3 +54,19 @@ async def test_until_all_pools_have_been_told_they_are_listed() -> None:
 
 async def test_one_that_cannot_be_read_does_not_stop_the_others() -> None:
     assert [pool.metadata.name for pool in await PoolList(FakeKube(raw_pool("a"), raw_pool("b", model=7)))()] == ["a"]
+
+
+async def test_of_a_pool_that_changed_only_what_changed_is_parsed_again() -> None:
+    kube = FakeKube(raw_pool())
+    pools = PoolList(kube)
+    first = pools.parse(kube.objects["WorkspacePool", "shop", "chat"])
+    status = {"status": {"readyReplicas": 2}}
+    second = pools.parse(kube.put(raw_pool() | status))
+    assert second.spec is first.spec
+    assert second.status.ready_replicas == 2
+    assert second == type(second).model_validate(kube.objects["WorkspacePool", "shop", "chat"])
+    third = pools.parse(kube.put(raw_pool(model="other") | status))
+    assert third.spec.model == "other"
+    fourth = pools.parse(kube.put(raw_pool(model="other") | status))
+    assert fourth.status is third.status
+    assert fourth.metadata.resource_version != third.metadata.resource_version

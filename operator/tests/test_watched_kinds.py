@@ -1,5 +1,5 @@
 from workslice_operator.cached_kube import LiveReads
-from workslice_operator.kube_api import NODES, PODS, Object, Resource
+from workslice_operator.kube_api import NODES, PODS, Object, Refused, Resource
 from workslice_operator.watched_kinds import WatchedKinds
 
 SLICE = "nvidia.com/mig-1g.10gb"
@@ -20,16 +20,19 @@ class Api:
 
     def __init__(self, *pods: Object) -> None:
         self.pods = list(pods)
+        self.refused = False
 
     async def page(self, resource: Resource, labels: str, token: str) -> Object:
-        return {"items": self.pods if resource == PODS else [], "metadata": {"resourceVersion": "10"}}
+        if self.refused:
+            raise Refused(403, f"{resource.plural} is forbidden")
+        return {"items": self.pods if resource == PODS else [NODE], "metadata": {"resourceVersion": "10"}}
 
     async def list(self, resource: Resource, namespace: str = "", labels: str = "", fields: str = "") -> list[Object]:
         return self.pods
 
 
 def kinds_of(api: Api) -> WatchedKinds:
-    kinds = WatchedKinds(api, api, lambda key: None, lambda cordoned: None)  # type: ignore[arg-type]
+    kinds = WatchedKinds(api, lambda key: None, lambda cordoned: None)  # type: ignore[arg-type]
     kinds._watches[NODES]._take("ADDED", NODE)
     return kinds
 
@@ -66,3 +69,16 @@ async def test_a_pod_that_went_while_nobody_watched_holds_nothing() -> None:
     api.pods = []
     await kinds._watches[PODS]._list()
     assert used(kinds) == 0
+
+
+async def test_while_nothing_is_watched_slices_are_counted_from_lists() -> None:
+    api = Api(pod("1", 4), pod("2", 5, "Failed"))
+    inventory = await WatchedKinds(api, lambda key: None, lambda cordoned: None).inventory.get()  # type: ignore[arg-type]
+    assert inventory is not None
+    assert inventory.nodes[0].used == {SLICE: 1}
+
+
+async def test_slices_that_may_not_be_read_are_unknown() -> None:
+    api = Api()
+    api.refused = True
+    assert await WatchedKinds(api, lambda key: None, lambda cordoned: None).inventory.get() is None  # type: ignore[arg-type]

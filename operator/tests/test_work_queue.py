@@ -33,6 +33,39 @@ def test_keys_run_in_the_order_in_which_they_came() -> None:
     assert drain(q, 0) == ["b", "c", "a"]
 
 
+def test_urgent_keys_and_the_others_take_turns() -> None:
+    q = queue()
+    for key in "abcd":
+        q.add(key, 0)
+    for key in "uvw":
+        q.add(key, 0, urgent=True)
+    assert drain(q, 0) == ["u", "a", "v", "b", "w", "c", "d"]
+
+
+def test_a_queued_key_that_becomes_urgent_goes_ahead_and_runs_once() -> None:
+    q = queue()
+    for key in "abc":
+        q.add(key, 0)
+    q.add("c", 0, urgent=True)
+    assert q.depth == 3
+    assert drain(q, 0) == ["c", "a", "b"]
+    q.add("c", 1)
+    q.add("d", 1, urgent=True)
+    assert drain(q, 1) == ["d", "c"]
+
+
+def test_a_key_that_became_urgent_while_it_ran_or_rested_still_is() -> None:
+    q = queue(rest=1)
+    q.add("a", 0)
+    q.add("b", 0)
+    assert q.take(0) == "a"
+    q.add("a", 0, urgent=True)
+    q.add("c", 0)
+    q.done("a", 0)
+    assert q.take(0.5) == "b"
+    assert q.take(1) == "a"
+
+
 def test_a_key_added_while_it_runs_runs_again_and_never_beside_itself() -> None:
     q = queue()
     q.add("a", 0)
@@ -130,9 +163,9 @@ class AnyUseOfTheQueue(RuleBasedStateMachine):
         """Key → latest time from which on it must be ready to run."""
         self.rests_until: dict[str, float] = {}
 
-    @rule(key=KEYS)
-    def add(self, key: str) -> None:
-        self.queue.add(key, self.now)
+    @rule(key=KEYS, urgent=st.booleans())
+    def add(self, key: str, urgent: bool) -> None:
+        self.queue.add(key, self.now, urgent)
         self.owed[key] = self.now
 
     @rule(key=KEYS, seconds=st.floats(0, 100))

@@ -17,6 +17,7 @@ from workslice_operator.watch_session import watch_session
 
 # kopf gives up after the last of these and ends the process: a day is longer than any outage that a restart would cure.
 _BACKOFFS: Final = (1, 1, 2, 3, 5, *[10] * 8640)
+_KINDS: Final[Mapping[str, Resource]] = {resource.path(): resource for resource in (POOLS, PROFILES)}
 _LOGIN_SECONDS: Final = 10.0
 """Between two logins with what the API has refused: it may not know us for a while, or know us again by a new token."""
 
@@ -27,25 +28,17 @@ def registry_of_handlers(
     listed_again: Callable[[], None],
     told: Callable[[Resource, Object, bool], None],
 ) -> kopf.OperatorRegistry:
-    """Handlers that call `told` with every pool or profile that an event tells of (False: it is gone), `add` with the key of one that must
-    be looked at, and `listed_again` when a watch had to begin anew: objects may have gone unseen.
+    """Handlers that call `add` with the key of a pool or profile that must be looked at. kopf's session calls `told` before with every one
+    that it hears of, however little has changed (False: it is gone), and `listed_again` when a watch had to begin anew: objects may have
+    gone unseen.
     """
     registry = kopf.OperatorRegistry()
-    seen: dict[str, tuple[Any, ...]] = {}
     listed: set[str] = set()
     logged_in: dict[str, float] = {}
 
-    def spec_changed(event: Mapping[str, Any], meta: Mapping[str, Any]) -> bool:
-        """Whether an event of an own resource is more than the echo of a status write or somebody else's annotation."""
-        ours = {k: v for k, v in (meta.get("annotations") or {}).items() if k.startswith(f"{names.GROUP}/")}
-        version = (meta.get("generation"), meta.get("deletionTimestamp"), ours)
-        if event.get("type") == "DELETED":
-            seen.pop(meta["uid"], None)
-            return True
-        if event.get("type") == "MODIFIED" and seen.get(meta["uid"]) == version:
-            return False
-        seen[meta["uid"]] = version
-        return True
+    def tell(path: str, raw: Object, there: bool) -> None:
+        if path in _KINDS:
+            told(_KINDS[path], raw, there)
 
     @kopf.on.login(registry=registry)
     async def login(**_kwargs: Any) -> kopf.AiohttpSession:
@@ -65,20 +58,16 @@ def registry_of_handlers(
             certificate_path=held.certificate_file,
             private_key_path=held.key_file,
         )
-        session = watch_session(info.as_ssl_context(), info.as_http_headers(), listed, listed_again)
+        session = watch_session(info.as_ssl_context(), info.as_http_headers(), listed, listed_again, tell)
         return kopf.AiohttpSession(server=held.server, aiohttp_session=session)
 
     @kopf.on.event(names.GROUP, names.VERSION, names.POOL_PLURAL, registry=registry)
-    async def pool_event(event: Mapping[str, Any], meta: Mapping[str, Any], **_kwargs: Any) -> None:
-        told(POOLS, event["object"], event.get("type") != "DELETED")
-        if spec_changed(event, meta):
-            add(pool_key(meta["namespace"], meta["name"]))
+    async def pool_event(meta: Mapping[str, Any], **_kwargs: Any) -> None:
+        add(pool_key(meta["namespace"], meta["name"]))
 
     @kopf.on.event(names.GROUP, names.VERSION, names.PROFILE_PLURAL, registry=registry)
-    async def profile_event(event: Mapping[str, Any], meta: Mapping[str, Any], **_kwargs: Any) -> None:
-        told(PROFILES, event["object"], event.get("type") != "DELETED")
-        if spec_changed(event, meta):
-            add(profile_key(meta["name"]))
+    async def profile_event(meta: Mapping[str, Any], **_kwargs: Any) -> None:
+        add(profile_key(meta["name"]))
 
     return registry
 

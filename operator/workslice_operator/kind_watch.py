@@ -38,7 +38,9 @@ class KindWatch:
         self.store = store
         self._changed = changed
         self.fresh = False
-        """It hears of every change at the moment; before and between, the store may be old."""
+        """It hears of every change, or did a moment ago: the API ends watches now and then, more often those of a process that is busy, and
+        the next one tells what came between. Before the first, and while the API fails, the store may be old.
+        """
         self.tried = asyncio.Event()
         """Set once it is fresh or has failed for the first time."""
 
@@ -66,8 +68,6 @@ class KindWatch:
                 self.tried.set()
                 await asyncio.sleep(backoff)
                 backoff = min(2 * backoff, _LONGEST_BACKOFF)
-            finally:
-                self.fresh = False
 
     def _take(self, kind: str, raw: Object) -> None:
         if kind == "DELETED":

@@ -39,6 +39,8 @@ WATCH_TIMEOUT = aiohttp.ClientTimeout(total=None, connect=5, sock_read=75)
 LIST_CHUNK = 500
 PAGE = 100
 """Objects of a list that are taken in one after the other: raw they take many times the memory of what is kept of them."""
+READ_AHEAD = 512 * 1024
+"""Bytes of a watch that are taken in at once: the API ends watches of those who fall behind."""
 
 _APPLY = "application/apply-patch+yaml"
 _MERGE = "application/merge-patch+json"
@@ -68,9 +70,11 @@ async def connect_kube() -> AsyncIterator["KubeClient"]:
             f"no access to a Kubernetes API: {error}. Run inside a pod with a service account, or set KUBECONFIG"
         ) from error
     server = urlsplit(configuration.host)
+    session: dict[str, Any] = {"read_bufsize": READ_AHEAD}
     if not getproxies().get(server.scheme) or proxy_bypass(server.hostname or ""):
         # Else two threads are asked, before every request, whether the environment names a proxy.
-        configuration.client_session_kwargs = {"trust_env": False}
+        session["trust_env"] = False
+    configuration.client_session_kwargs = session
     rest = RESTClientObject(configuration)
     try:
         yield KubeClient(configuration, rest)
@@ -86,6 +90,7 @@ class KubeClient:
         self._rest = rest
         self._not_before: dict[str, float] = {}
         """Path → when the API wants to be asked for it again, whoever asks, by the running loop's clock."""
+        self._one_page = asyncio.Lock()
 
     async def credentials(self) -> Credentials:
         """The present credentials; ask again when they are refused, since tokens expire."""
@@ -131,7 +136,8 @@ class KubeClient:
 
     async def page(self, resource: Resource, labels: str, token: str) -> Object:
         """See kube_api.KubeWatch."""
-        return await self._page(resource.path(), PAGE, token, labels)
+        async with self._one_page:  # all kinds are listed at the start, and raw pages are large
+            return await self._page(resource.path(), PAGE, token, labels)
 
     async def _page(self, path: str, limit: int, token: str, labels: str, fields: str = "") -> Object:
         query = {"limit": str(limit), "labelSelector": labels, "fieldSelector": fields, "continue": token}

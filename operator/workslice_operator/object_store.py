@@ -1,8 +1,10 @@
 """The objects of one kind, as a watch tells of them: small, since a cluster has many. No I/O.
 
-Kept as JSON text: a tenth of what the same objects take as dictionaries, and read only for the one pool that is looked at.
+Kept as JSON text that is compressed after the first object of the kind, to which all are alike: a fiftieth of what the same objects take
+as dictionaries, and read only for the one pool that is looked at.
 """
 
+import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -20,8 +22,8 @@ Version = tuple[str, int]
 """UID and resourceVersion."""
 
 
-_LONG: Final = 4096
-"""Bytes from which text is compressed: Deployments, which repeat much in their annotations, to a quarter, for 50 µs a read."""
+_WINDOW: Final = -15
+"""Raw deflate; what lies further back than 32 KiB is not found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,8 @@ class ObjectStore:
         self._changed = changed
         self._objects: dict[Name, _Stored] = {}
         self._of_pool: dict[Name, set[str]] = {}
+        self._like = b""
+        """Text of the first object: what others have in common with it takes no place."""
         self._told: dict[Name, int] | None = None
         """While all objects are listed: the newest version that was told of each meanwhile, its deletion included."""
 
@@ -89,8 +93,9 @@ class ObjectStore:
     def _replace(self, raw: Object) -> bool:
         name, uid = name_of(raw), raw["metadata"].get("uid", "")
         before = self._objects.get(name)
-        content = _packed(orjson.dumps(self._keep(raw)))
-        pool = (raw["metadata"].get("labels") or {}).get(POOL_LABEL, "")
+        content = self._packed(orjson.dumps(self._keep(raw)))
+        name = sys.intern(name[0]), name[1]
+        pool = sys.intern((raw["metadata"].get("labels") or {}).get(POOL_LABEL, ""))
         self._forget(name)
         self._objects[name] = _Stored(uid, _version(raw), content, pool)
         if pool:
@@ -98,7 +103,7 @@ class ObjectStore:
         if before is not None and before.content == content:
             return False
         if before is not None and before.uid != uid:
-            self._changed(_unpacked(before.content), False)
+            self._changed(self._unpacked(before.content), False)
         self._changed(raw, True)
         return True
 
@@ -121,7 +126,7 @@ class ObjectStore:
     def absent(self, present: Iterable[Name]) -> list[Object]:
         """What is stored and not among `present`: it was deleted while nobody watched. It stays until it is removed."""
         gone = self._objects.keys() - set(present)
-        return [_unpacked(self._objects[name].content) for name in sorted(gone)]
+        return [self._unpacked(self._objects[name].content) for name in sorted(gone)]
 
     def versions(self) -> dict[Name, Version]:
         """Of every object that is there."""
@@ -135,7 +140,7 @@ class ObjectStore:
         """Forget one, whatever its version."""
         before = self._forget(name)
         if before is not None:
-            self._changed(_unpacked(before.content), False)
+            self._changed(self._unpacked(before.content), False)
 
     def get(self, namespace: str, name: str) -> Object | None:
         """What is kept of an object; None when there is none."""
@@ -151,9 +156,8 @@ class ObjectStore:
         """What is kept of all objects."""
         return [self._read(one) for one in self._objects.values()]
 
-    @staticmethod
-    def _read(stored: _Stored) -> Object:
-        document = _unpacked(stored.content)
+    def _read(self, stored: _Stored) -> Object:
+        document = self._unpacked(stored.content)
         document["metadata"]["resourceVersion"] = str(stored.version)
         return document
 
@@ -166,16 +170,14 @@ class ObjectStore:
                 del self._of_pool[name[0], before.pool]
         return before
 
+    def _packed(self, text: bytes) -> bytes:
+        self._like = self._like or text
+        packer = zlib.compressobj(1, zlib.DEFLATED, _WINDOW, zdict=self._like)
+        return packer.compress(text) + packer.flush()
 
-def _packed(text: bytes) -> bytes:
-    if len(text) > _LONG:
-        return zlib.compress(text, level=1)
-    return bytes(memoryview(text))  # a copy: orjson leaves its whole buffer behind the text
-
-
-def _unpacked(content: bytes) -> Object:
-    document: Object = orjson.loads(content if content.startswith(b"{") else zlib.decompress(content))
-    return document
+    def _unpacked(self, content: bytes) -> Object:
+        document: Object = orjson.loads(zlib.decompressobj(_WINDOW, self._like).decompress(content))
+        return document
 
 
 def name_of(raw: Object) -> Name:

@@ -59,7 +59,7 @@ class Operator:
         self.lease = Lease(kube, installation.namespace, settings.identity, lambda: datetime.now(UTC))
         self.signals = RouterSignals(kube, http, installation.namespace, settings.router_service, self.metrics)
         self.own = {resource: OwnKind(kube, resource) for resource in (POOLS, PROFILES)}
-        self.kinds = WatchedKinds(kube, kube, self.workers.add, self._cordons_changed)
+        self.kinds = WatchedKinds(kube, self.workers.add, self._cordons_changed)
         watched = {**self.kinds.watched, **self.own}
         fenced = FencedKube(kube, self.lease)
         cached = CachedKube(fenced, watched)
@@ -134,7 +134,7 @@ class Operator:
                 ]
                 await asyncio.sleep(0)
                 self.working = True
-                handlers = registry_of_handlers(self.workers.add, self.kube.credentials, self.resync.soon, self._told)
+                handlers = registry_of_handlers(self._spec_changed, self.kube.credentials, self.resync.soon, self._told)
                 await watch(handlers)
                 for task in tasks:
                     task.cancel()
@@ -166,6 +166,9 @@ class Operator:
                 await self.signals.read()
                 self.pools.wake_asleep()
             await asyncio.sleep(end - asyncio.get_running_loop().time())
+
+    def _spec_changed(self, key: Key) -> None:
+        self.workers.add(key, urgent=True)
 
     def _told(self, resource: Resource, raw: Object, there: bool) -> None:
         self.own[resource].told(raw, there)

@@ -255,7 +255,7 @@ class PoolReconciler:
         how = urgency(stored, planned.status)
         held_back = max(0.0, written_at + NUMBERS_SECONDS - self._monotonic()) if how is Urgency.NUMBERS else 0.0
         if how is not Urgency.NOTHING and not held_back:
-            await self._write_status(pool, planned.status)
+            read = await self._write_status(pool, planned.status) or read
             written_at = self._monotonic()
         measured, before = planned.status.slices, stored.slices
         if measured.kv_tokens and (measured.kv_tokens, measured.measured_for) != (
@@ -264,7 +264,7 @@ class PoolReconciler:
         ):
             self._wake(profile_key(pool.spec.profile_ref.name))  # its status shows what was measured
         # What is the same is kept once: thousands of pools have thousands of conditions.
-        status = stored if planned.status == stored else planned.status
+        status = read.status if planned.status == read.status else planned.status
         self._remembered[key] = _Remembered(read, status, written_at, applied, disagrees_since)
         self._show(key, planned.status, sum(pod.ready for pod in observed.pods if pod.live))
         # No event tells when a quota grows or somebody else's object goes away.
@@ -339,7 +339,8 @@ class PoolReconciler:
         self._metrics.count("applies_total", kind)
         applied[kind] = (digest(manifest), content(await self._kube.apply(CHILD_RESOURCES[kind], manifest)))
 
-    async def _write_status(self, pool: WorkspacePool, status: WorkspacePoolStatus) -> None:
+    async def _write_status(self, pool: WorkspacePool, status: WorkspacePoolStatus) -> WorkspacePool | None:
+        """The pool as it is now; None when it is gone."""
         manifest = {
             "apiVersion": pool.api_version,
             "kind": pool.kind,
@@ -348,10 +349,11 @@ class PoolReconciler:
             "status": status.to_wire(),
         }
         try:
-            await self._kube.apply_status(POOLS, manifest)
+            raw = await self._kube.apply_status(POOLS, manifest)
         except NotFound:
-            return  # deleted meanwhile; its own event brings the key back
+            return None  # deleted meanwhile; its own event brings the key back
         self._metrics.count("status_writes_total", POOL_KIND)
+        return self._parse(raw)
 
     def _wake_profiles(self, before: WorkspacePool | None, now: WorkspacePool) -> None:
         """A profile's status lists its pools: it must hear of a pool that comes or changes its profile."""

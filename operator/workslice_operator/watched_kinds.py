@@ -1,6 +1,7 @@
 """What the operator follows beside its own kinds: one watch per kind for the whole cluster, never one per pool."""
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping
 
 from workslice_api.names import MANAGED_BY, MANAGED_BY_LABEL, POOL_LABEL
@@ -8,12 +9,15 @@ from workslice_operator.cached_kube import Watched
 from workslice_operator.kept_fields import KEPT
 from workslice_operator.keys import Key, pool_key
 from workslice_operator.kind_watch import KindWatch
-from workslice_operator.kube_api import CHILDREN, NODES, PODS, REPLICA_SETS, Kube, KubeWatch, Object, Resource
-from workslice_operator.load_observed import shared_inventory
+from workslice_operator.kube_api import CHILDREN, NODES, PODS, REPLICA_SETS, KubeWatch, Object, Refused, Resource
+from workslice_operator.list_anew import pages
+from workslice_operator.load_observed import INVENTORY_SECONDS
 from workslice_operator.object_store import ObjectStore
 from workslice_operator.shared_read import SharedRead
 from workslice_operator.slice_inventory import SliceInventory
 from workslice_operator.watched_slices import WatchedSlices
+
+log = logging.getLogger(__name__)
 
 _OURS = f"{MANAGED_BY_LABEL}={MANAGED_BY},{POOL_LABEL}"
 
@@ -23,7 +27,6 @@ class WatchedKinds:
 
     def __init__(
         self,
-        kube: Kube,
         watch: KubeWatch,
         wake: Callable[[Key], None],
         cordons_changed: Callable[[frozenset[str]], None],
@@ -31,7 +34,8 @@ class WatchedKinds:
         """`wake` queues the key of the pool that an object belongs to."""
         self._wake = wake
         self._slices = WatchedSlices(cordons_changed)
-        self._live = shared_inventory(kube)
+        self._watch = watch
+        self._live = SharedRead(self._count_slices, INVENTORY_SECONDS)
         self.inventory: SharedRead[SliceInventory | None] = SharedRead(self._read_inventory, 0.0)
 
         def follow(
@@ -70,6 +74,20 @@ class WatchedKinds:
         if self._watches[PODS].fresh and self._watches[NODES].fresh:
             return self._slices.inventory()
         return await self._live.get()
+
+    async def _count_slices(self) -> SliceInventory | None:
+        """What the API has now; None when it does not let us read it."""
+        counted = WatchedSlices(lambda _: None)
+        try:
+            for resource, seen in ((NODES, counted.node_changed), (PODS, counted.pod_changed)):
+                async for page in pages(self._watch, resource):
+                    for raw in page["items"]:
+                        seen(raw, True)
+                    del page  # while the next one is waited for
+        except Refused as error:
+            log.warning("free slices are unknown: %s", error)
+            return None
+        return counted.inventory()
 
     def _child_changed(self, raw: Object, there: bool) -> None:
         metadata = raw["metadata"]

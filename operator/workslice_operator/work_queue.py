@@ -2,7 +2,8 @@
 
 A key is queued once however often it is added; a key added while it runs runs again afterwards; no key ever runs twice at once.
 Beyond client-go, a key rests for a moment between two runs: a burst of events of one pool becomes two runs, and a quarrel with
-another writer over one object cannot become a hot loop.
+another writer over one object cannot become a hot loop. And a key may be added as urgent: urgent keys and the others take turns, so that a
+new spec does not wait behind what thousands of pods do, nor they behind thousands of new specs.
 The caller passes the time (seconds of any monotonic clock) and drives it; `workers.py` does that with asyncio.
 """
 
@@ -52,7 +53,10 @@ class WorkQueue(Generic[Key]):
         self._rest = rest_seconds
         self._rests_until: dict[Key, float] = {}
         self._observer = observer or _Silent()
-        self._ready: deque[Key] = deque()
+        self._lanes: dict[bool, deque[Key]] = {True: deque(), False: deque()}
+        """The queued keys, urgent or not. One that became urgent while it was queued stands in both and counts in the first."""
+        self._urgent: set[Key] = set()
+        self._urgent_next = True
         self._queued_since: dict[Key, float] = {}
         self._running_since: dict[Key, float] = {}
         self._dirty: set[Key] = set()
@@ -61,8 +65,11 @@ class WorkQueue(Generic[Key]):
         self._sequence = 0
         self._failures: dict[Key, int] = {}
 
-    def add(self, key: Key, now: float) -> None:
+    def add(self, key: Key, now: float, urgent: bool = False) -> None:
         """Queue the key, unless it is queued already; while it runs, remember that it must run again."""
+        newly_urgent = urgent and key not in self._urgent
+        if newly_urgent:
+            self._urgent.add(key)
         if key in self._running_since:
             self._due.pop(key, None)
             self._dirty.add(key)
@@ -71,8 +78,10 @@ class WorkQueue(Generic[Key]):
         elif key not in self._queued_since:
             self._due.pop(key, None)
             self._queued_since[key] = now
-            self._ready.append(key)
+            self._lanes[key in self._urgent].append(key)
             self._observer.added()
+        elif newly_urgent:
+            self._lanes[True].append(key)
 
     def add_after(self, key: Key, seconds: float, now: float) -> None:
         """Queue the key in that many seconds; of several such wishes the earliest counts."""
@@ -85,12 +94,18 @@ class WorkQueue(Generic[Key]):
     def take(self, now: float) -> Key | None:
         """The next key to run, or None; hand it back with `done`."""
         self._promote(now)
-        if not self._ready:
-            return None
-        key = self._ready.popleft()
-        self._observer.queued_for(now - self._queued_since.pop(key))
-        self._running_since[key] = now
-        return key
+        for urgent in (self._urgent_next, not self._urgent_next):
+            lane = self._lanes[urgent]
+            while lane:
+                key = lane.popleft()
+                if key not in self._queued_since or urgent != (key in self._urgent):
+                    continue  # it was taken from the other lane, or will be
+                self._urgent_next = not urgent
+                self._urgent.discard(key)
+                self._observer.queued_for(now - self._queued_since.pop(key))
+                self._running_since[key] = now
+                return key
+        return None
 
     def done(self, key: Key, now: float) -> None:
         """The run of a taken key ended; it is queued at once if it was added meanwhile."""
@@ -125,7 +140,7 @@ class WorkQueue(Generic[Key]):
     @property
     def depth(self) -> int:
         """Keys that wait to run now, those to run again after their current run included."""
-        return len(self._ready) + len(self._dirty)
+        return len(self._queued_since) + len(self._dirty)
 
     def unfinished_seconds(self, now: float) -> float:
         """Sum over the running keys of how long they have been running."""

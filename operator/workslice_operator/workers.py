@@ -41,9 +41,9 @@ class Workers(Generic[Key]):
         """All workers are running."""
         return self._alive == self._count
 
-    def add(self, key: Key) -> None:
-        """Run the key as soon as a worker is free."""
-        self.queue.add(key, asyncio.get_running_loop().time())
+    def add(self, key: Key, urgent: bool = False) -> None:
+        """Run the key as soon as a worker is free; urgent ones and the others take turns."""
+        self.queue.add(key, asyncio.get_running_loop().time(), urgent)
         self._wake.set()
 
     def add_after(self, key: Key, seconds: float) -> None:
