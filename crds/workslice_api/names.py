@@ -81,6 +81,7 @@ class Reason(StrEnum):
     ESTIMATED = "Estimated"
     MEASURED = "Measured"
     DOES_NOT_FIT = "DoesNotFit"
+    FOUND_NOT_TO_FIT = "FoundNotToFit"
     SHAPE_UNKNOWN = "ShapeUnknown"
     MEMORY_UNKNOWN = "MemoryUnknown"
     ARGUMENTS_UNKNOWN = "ArgumentsUnknown"

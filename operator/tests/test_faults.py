@@ -26,6 +26,7 @@ def one(type_: str, status: str, reason: str) -> Condition:
         (ConditionType.SCALING, "Unknown", Reason.SIGNAL_UNKNOWN, True),
         (ConditionType.ACCEPTED, "False", Reason.SLICE_NOT_IN_CLUSTER, True),
         (ConditionType.FITS, "False", Reason.DOES_NOT_FIT, True),
+        (ConditionType.FITS, "False", Reason.FOUND_NOT_TO_FIT, False),
         (ConditionType.FITS, "Unknown", Reason.SHAPE_UNKNOWN, False),
         (ConditionType.READY, "False", Reason.POOL_NOT_READY, False),
         ("ByNewerVersion", "False", "Whatever", False),

@@ -22,7 +22,7 @@ from workslice_operator.found_models import FoundModels
 from workslice_operator.keys import Key, profile_key
 from workslice_operator.observed import ModelFetch
 from workslice_operator.pool_conditions import profile_ready
-from workslice_operator.profile_fit import profile_fit
+from workslice_operator.profile_fit import profile_fit, stated_fit
 from workslice_operator.profile_status import profile_status
 from workslice_operator.slice_choice import pool_slice
 
@@ -73,7 +73,7 @@ def test_a_model_that_was_fetched_is_judged_by_the_shape_that_was_found() -> Non
     profile, found = make_profile(model=CACHED, slice=h100), FoundModels(lambda _: None)
     found.tell(profile, [fetched()])
     status, reason, message = fits(profile, found.of(profile))
-    assert (status, reason) == (False, "DoesNotFit")
+    assert (status, reason) == (False, "FoundNotToFit")
     assert "weights 15.0 GiB" in message
     small = make_profile(model={**CACHED, "shape": LLAMA_SHAPE | {"parameters": 10**9, "layers": 8}}, slice=h100)
     assert fits(small, found.of(profile))[0] is True, "what a person has stated counts before it"
@@ -98,16 +98,18 @@ def knowing(found: FoundModel, **spec: Any) -> WorkspaceProfile:
 
 def test_what_a_namespace_has_on_its_claim_stops_no_pool_of_the_profile() -> None:
     profile, inventory = knowing(HUGE), make_inventory(small=(1, 0), large=(1, 0))
-    assert profile_ready(make_observed(profile=profile, inventory=inventory)).status is True
+    ready = profile_ready(make_observed(profile=profile, inventory=inventory), stated_fit(profile, inventory))
+    assert ready.status is True
     stated = make_profile(model=CACHED | {"shape": LLAMA_SHAPE})
-    assert profile_ready(make_observed(profile=stated, inventory=inventory)).status is False
+    refused = profile_ready(make_observed(profile=stated, inventory=inventory), stated_fit(stated, inventory))
+    assert refused.status is False
 
 
 def test_a_profile_says_that_a_found_shape_without_room_stops_nothing() -> None:
     status = profile_status(knowing(HUGE), [], make_inventory(small=(1, 0)), NOW)
     fits = find_condition(status.conditions, ConditionType.FITS)
     assert fits is not None
-    assert (fits.status, fits.reason) == ("False", "DoesNotFit")
+    assert (fits.status, fits.reason) == ("False", "FoundNotToFit")
     assert fits.message.endswith(
         "; pools start all the same, since pods have found the shape: copy status.model.shape into model.shape to stop them"
     )
@@ -122,7 +124,8 @@ def test_a_found_shape_moves_no_pool_to_another_slice(running: bool) -> None:
     deployment = make_deployment(1) if running else None
     observed = make_observed(make_pool(), profile=knowing(HUGE, slice=both), inventory=inventory, deployment=deployment)
     assert observed.profile is not None
-    assert pool_slice(observed, observed.profile, 1).slice == "1g.10gb"
+    rows = stated_fit(observed.profile, inventory).rows
+    assert pool_slice(observed, observed.profile, 1, rows).slice == "1g.10gb"
 
 
 def test_pods_that_say_different_things_of_a_model_wake_its_profile_once_more_and_count_for_nothing() -> None:

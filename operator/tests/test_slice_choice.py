@@ -20,8 +20,10 @@ from workslice_api.names import Reason
 from workslice_api.pool import WorkspacePool
 from workslice_api.profile import WorkspaceProfile
 from workslice_api.slices import slice_resource
-from workslice_operator.observed import DeploymentFacts
+from workslice_operator import sizing
+from workslice_operator.observed import DeploymentFacts, Observed
 from workslice_operator.plan import Plan, plan
+from workslice_operator.profile_fit import stated_fit
 from workslice_operator.slice_choice import SliceChoice, pool_slice
 from workslice_operator.slice_inventory import NodeSlices, SliceInventory
 from workslice_operator.template_record import TemplateRecord, rendered_record
@@ -51,6 +53,10 @@ def on(slice_: str, message: str = "before") -> WorkspacePool:
     return make_pool(status={"slices": {"profile": slice_, "message": message}})
 
 
+def chosen(observed: Observed, profile: WorkspaceProfile, wanted: int) -> SliceChoice:
+    return pool_slice(observed, profile, wanted, stated_fit(profile, observed.inventory).rows)
+
+
 def asked_for(result: Plan) -> list[str]:
     limits = result.apply[-1]["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"]
     return [name for name in limits if name.startswith("nvidia.com/")]
@@ -71,19 +77,19 @@ def asked_for(result: Plan) -> list[str]:
 def test_a_new_pool_takes_the_first_slice_that_it_can_get(
     inventory: SliceInventory | None, slice_: str, why: str
 ) -> None:
-    assert pool_slice(make_observed(profile=choosy(), inventory=inventory), choosy(), 1) == SliceChoice(slice_, why)
+    assert chosen(make_observed(profile=choosy(), inventory=inventory), choosy(), 1) == SliceChoice(slice_, why)
 
 
 def test_a_kind_of_which_there_are_enough_comes_before_one_of_which_there_are_too_few() -> None:
     observed = make_observed(profile=choosy(), inventory=cluster(small=(2, 1), medium=(3, 0)))
-    assert pool_slice(observed, choosy(), 2) == SliceChoice("2g.20gb", "too few 1g.10gb are free")
-    assert pool_slice(observed, choosy(), 4).slice == "1g.10gb", "neither is enough"
+    assert chosen(observed, choosy(), 2) == SliceChoice("2g.20gb", "too few 1g.10gb are free")
+    assert chosen(observed, choosy(), 4).slice == "1g.10gb", "neither is enough"
 
 
 def test_a_slice_without_room_for_the_model_is_passed_over() -> None:
     profile = choosy(model={"source": "/models/llama", "shape": LLAMA_SHAPE})
     observed = make_observed(profile=profile, inventory=cluster(small=(1, 0), medium=(1, 0)))
-    assert pool_slice(observed, profile, 1) == SliceChoice("2g.20gb", "1g.10gb has no room for the model")
+    assert chosen(observed, profile, 1) == SliceChoice("2g.20gb", "1g.10gb has no room for the model")
 
 
 def test_the_choice_is_what_pods_ask_for_and_the_status_and_one_event_say_why() -> None:
@@ -109,14 +115,14 @@ def test_a_pool_that_runs_stays_where_it_is_when_its_preference_comes_up() -> No
 def test_a_choice_that_no_status_tells_of_is_read_off_the_deployment() -> None:
     facts: Any = {"deployment": deployed("2g.20gb"), "pods": (ready_pod(),)}
     observed = make_observed(make_pool(), choosy(), inventory=cluster(small=(2, 0), medium=(1, 1)), **facts)
-    assert pool_slice(observed, choosy(), 1).slice == "2g.20gb"
+    assert chosen(observed, choosy(), 1).slice == "2g.20gb"
 
 
 def test_a_pool_whose_pods_are_replaced_anyway_chooses_anew() -> None:
     facts: Any = {"deployment": deployed("2g.20gb"), "pods": (ready_pod(),)}
     changed = choosy(engine={"startupTimeout": "11m"})
     observed = make_observed(on("2g.20gb"), changed, inventory=cluster(small=(2, 0), medium=(1, 1)), **facts)
-    assert pool_slice(observed, changed, 1) == SliceChoice("1g.10gb", "the first of slice.profiles")
+    assert chosen(observed, changed, 1) == SliceChoice("1g.10gb", "the first of slice.profiles")
 
 
 def remembered(slice_: str, profile: WorkspaceProfile, template: dict[str, Any]) -> TemplateRecord:
@@ -131,7 +137,7 @@ def test_another_rendering_by_another_version_of_the_operator_is_no_reason_to_ch
     observed = make_observed(
         on("2g.20gb"), choosy(), inventory=cluster(small=(2, 0), medium=(1, 1)), deployment=running, pods=(ready_pod(),)
     )
-    assert pool_slice(observed, choosy(), 1).slice == "2g.20gb"
+    assert chosen(observed, choosy(), 1).slice == "2g.20gb"
     result = plan(observed, INSTALLATION, NOW)
     assert result.apply[-1]["spec"]["template"] == {"rendered": "otherwise"}
 
@@ -146,7 +152,7 @@ def test_a_version_that_was_given_up_is_not_tried_again_because_another_slice_co
     observed = make_observed(
         on("2g.20gb"), changed, inventory=cluster(small=(2, 0), medium=(1, 1)), deployment=running, pods=(ready_pod(),)
     )
-    assert pool_slice(observed, changed, 1).slice == "2g.20gb"
+    assert chosen(observed, changed, 1).slice == "2g.20gb"
     assert plan(observed, INSTALLATION, NOW).apply[-1]["spec"]["template"] == {"what": "ran before"}
 
 
@@ -154,31 +160,46 @@ def test_what_a_pool_holds_itself_counts_as_free_when_it_chooses_anew() -> None:
     changed = choosy(engine={"startupTimeout": "11m"})
     facts: Any = {"deployment": deployed("1g.10gb"), "pods": (ready_pod(),)}
     observed = make_observed(on("1g.10gb"), changed, inventory=cluster(small=(1, 1), medium=(1, 0)), **facts)
-    assert pool_slice(observed, changed, 1).slice == "1g.10gb"
+    assert chosen(observed, changed, 1).slice == "1g.10gb"
 
 
 def test_a_pool_without_a_single_slice_moves_to_a_kind_that_is_free() -> None:
     waiting = unplaced_pod("a", "0/1 nodes are available: 1 Insufficient nvidia.com/mig-1g.10gb.")
     facts: Any = {"deployment": deployed("1g.10gb"), "pods": (waiting,)}
     moved = make_observed(on("1g.10gb"), choosy(), inventory=cluster(small=(1, 1), medium=(1, 0)), **facts)
-    assert pool_slice(moved, choosy(), 1) == SliceChoice("2g.20gb", "no 1g.10gb is free")
+    assert chosen(moved, choosy(), 1) == SliceChoice("2g.20gb", "no 1g.10gb is free")
     nowhere = make_observed(on("1g.10gb"), choosy(), inventory=cluster(small=(1, 1), medium=(1, 1)), **facts)
-    assert pool_slice(nowhere, choosy(), 1).slice == "1g.10gb"
+    assert chosen(nowhere, choosy(), 1).slice == "1g.10gb"
 
 
 def test_a_pool_whose_pods_are_not_placed_yet_waits_for_them_while_its_slices_are_free() -> None:
     facts: Any = {"deployment": deployed("2g.20gb"), "pods": (unplaced_pod("a", ""),)}
     observed = make_observed(on("2g.20gb"), choosy(), inventory=cluster(small=(1, 0), medium=(1, 0)), **facts)
-    assert pool_slice(observed, choosy(), 1) == SliceChoice("2g.20gb", "before")
+    assert chosen(observed, choosy(), 1) == SliceChoice("2g.20gb", "before")
 
 
 def test_engines_that_crash_where_they_have_no_room_move_once_the_shape_is_known() -> None:
     shaped = choosy(model={"source": "/models/tiny", "shape": LLAMA_SHAPE})
     facts: Any = {"deployment": deployed("1g.10gb"), "inventory": cluster(small=(1, 1), medium=(1, 0))}
     crashing = make_observed(on("1g.10gb"), shaped, pods=(make_pod(),), **facts)
-    assert pool_slice(crashing, shaped, 1).slice == "2g.20gb"
+    assert chosen(crashing, shaped, 1).slice == "2g.20gb"
     serving = make_observed(on("1g.10gb"), shaped, pods=(ready_pod(),), **facts)
-    assert pool_slice(serving, shaped, 1).slice == "1g.10gb", "who serves is no estimate's business"
+    assert chosen(serving, shaped, 1).slice == "1g.10gb", "who serves is no estimate's business"
+
+
+def test_a_look_at_a_pool_estimates_each_slice_of_its_profile_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    estimates: list[int] = []
+    size = sizing.size
+
+    def counted(shape: sizing.ModelShape, settings: sizing.EngineSettings, memory: int) -> sizing.Sizing:
+        estimates.append(memory)
+        return size(shape, settings, memory)
+
+    monkeypatch.setattr(sizing, "size", counted)
+    shaped = choosy(model={"source": "/models/tiny", "shape": LLAMA_SHAPE})
+    observed = make_observed(make_pool(), shaped, inventory=cluster(small=(1, 0), medium=(1, 0)))
+    assert asked_for(plan(observed, INSTALLATION, NOW)) == ["nvidia.com/mig-2g.20gb"]
+    assert len(estimates) == 2
 
 
 counts = st.tuples(st.integers(0, 3), st.integers(0, 3))
@@ -189,13 +210,13 @@ def test_a_choice_once_made_is_kept_while_nothing_but_the_inventory_changes(
     small: tuple[int, int], medium: tuple[int, int], large: tuple[int, int], order: list[str], wanted: int, held: bool
 ) -> None:
     profile, inventory = choosy(*order), cluster(small=small, medium=medium, large=large)
-    first = pool_slice(make_observed(profile=profile, inventory=inventory), profile, wanted)
+    first = chosen(make_observed(profile=profile, inventory=inventory), profile, wanted)
     assert first.slice in order
     pods = (ready_pod(),) if held else ()
     facts: Any = {"deployment": deployed(first.slice, profile), "pods": pods}
     same = make_observed(on(first.slice, first.why), profile, inventory=inventory, **facts)
-    assert pool_slice(same, profile, wanted) == first
+    assert chosen(same, profile, wanted) == first
     if held:
         for changed in (SliceInventory(), None, cluster(small=(9, 0), medium=(9, 0), large=(9, 0))):
             moved = make_observed(on(first.slice, first.why), profile, inventory=changed, **facts)
-            assert pool_slice(moved, profile, wanted) == first
+            assert chosen(moved, profile, wanted) == first

@@ -14,8 +14,8 @@ WARNED: Final = {
     ConditionType.CONFLICT: "True",
 }
 """Conditions of a pool whose fault is worth a Warning Event, and the status that is one."""
-NO_FAULT: Final = (Reason.STARTING, Reason.NOT_STARTED)
-"""Reasons that another condition explains, or that pass by themselves."""
+NO_FAULT: Final = (Reason.STARTING, Reason.NOT_STARTED, Reason.FOUND_NOT_TO_FIT)
+"""Reasons that another condition explains, that pass by themselves, or that only inform."""
 _PROFILE: Final = {ConditionType.ACCEPTED: "False", ConditionType.FITS: "False"}
 _LASTING: Final = (Reason.SIGNAL_UNKNOWN, Reason.ROUTERS_UNKNOWN, Reason.LIMITED_BY_MAXIMUM, Reason.PAUSED)
 """Reasons that need a person only when they last."""

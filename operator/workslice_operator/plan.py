@@ -24,6 +24,7 @@ from workslice_operator.next_look import next_look
 from workslice_operator.observed import Observed
 from workslice_operator.pause import pause_of_pool, says_paused, with_pause
 from workslice_operator.pool_events import EventNote, pool_events, slice_event
+from workslice_operator.profile_fit import ProfileFit, stated_fit
 from workslice_operator.render.deployment import deployment
 from workslice_operator.render.disruption_budget import disruption_budget
 from workslice_operator.render.identity import selector_text
@@ -59,15 +60,17 @@ class Plan:
     """Of the pod template to apply; empty when none is."""
 
 
-def plan(observed: Observed, installation: Installation, now: datetime) -> Plan:
-    """Decide. `now` is timezone-aware."""
+def plan(observed: Observed, installation: Installation, now: datetime, fit: ProfileFit | None = None) -> Plan:
+    """Decide. `now` is timezone-aware; `fit` is what the profile states (profile_fit.stated_fit), worked out here if it is not given."""
     pause = pause_of_pool(observed.pool, observed.profile)
     if pause is not None:
         return _held(observed, pause, now)
     startup_timeout = _startup_timeout(observed.profile)
-    profile = pool_conditions.profile_ready(observed)
+    if fit is None and observed.profile is not None:
+        fit = stated_fit(observed.profile, observed.inventory)
+    profile = pool_conditions.profile_ready(observed, fit)
     decision = _decision(observed, profile, startup_timeout, now)
-    observed, why = with_chosen_slice(observed, decision.desired)
+    observed, why = with_chosen_slice(observed, decision.desired, fit)
     moving = replacements(observed, decision.desired)
     engines = engines_ready(
         observed, decision.desired, startup_timeout, now, asleep=decision.reason is Reason.SCALED_TO_ZERO

@@ -9,12 +9,14 @@ from workslice_api.conditions import condition, merge_conditions
 from workslice_api.names import ConditionType, Reason
 from workslice_operator.finding import Finding
 from workslice_operator.observed import Observed
-from workslice_operator.profile_fit import stated_fit
+from workslice_operator.profile_fit import ProfileFit
 from workslice_operator.scaling import Decision
 
 
-def profile_ready(observed: Observed) -> Finding:
-    """ProfileReady: whether the pool may be built from its profile as both stand now."""
+def profile_ready(observed: Observed, fit: ProfileFit | None) -> Finding:
+    """ProfileReady: whether the pool may be built from its profile as both stand now. `fit` is what the profile states
+    (profile_fit.stated_fit); None without a profile.
+    """
     name = observed.pool.spec.profile_ref.name
     profile = observed.profile
     if profile is None and observed.profile_error:
@@ -39,9 +41,8 @@ def profile_ready(observed: Observed) -> Finding:
             f"has a context of {workspace.max_tokens}: lower requestClass.maxTotalTokens, or raise workspace.maxTokens of the profile"
         )
         return Finding(False, Reason.CLASS_EXCEEDS_CONTEXT, message)
-    fit = stated_fit(profile, observed.inventory).finding
-    if fit.status is False:
-        message = f"WorkspaceProfile {name} fits no slice that it names, so nothing is started: {fit.message}"
+    if fit is not None and fit.finding.status is False:
+        message = f"WorkspaceProfile {name} fits no slice that it names, so nothing is started: {fit.finding.message}"
         return Finding(False, Reason.PROFILE_DOES_NOT_FIT, message)
     return Finding(True, Reason.PROFILE_FOUND, f"WorkspaceProfile {name} fits")
 

@@ -149,8 +149,10 @@ def _finding(
         return Finding(True, Reason.ESTIMATED, told)
     if any(one.fits is None for one in rows):
         return Finding(None, Reason.MEMORY_UNKNOWN, told)
-    informs = "" if profile.spec.model.shape else f"; {_ONLY_FOUND}"
-    return Finding(False, Reason.DOES_NOT_FIT, f"{told}; {_way_out(profile, rows, shape, inventory)}{informs}")
+    message = f"{told}; {_way_out(profile, rows, shape, inventory)}"
+    if profile.spec.model.shape is None:
+        return Finding(False, Reason.FOUND_NOT_TO_FIT, f"{message}; {_ONLY_FOUND}")
+    return Finding(False, Reason.DOES_NOT_FIT, message)
 
 
 def _why_unknown(profile: WorkspaceProfile) -> str:

@@ -47,6 +47,7 @@ from workslice_operator.observed import EngineLoad, Observed, QueueSignal, Route
 from workslice_operator.pause import says_paused
 from workslice_operator.plan import RESYNC_SECONDS, Plan, plan, plan_after_failed_apply
 from workslice_operator.pod_warnings import PodWarnings
+from workslice_operator.profile_fit import stated_fit
 from workslice_operator.readable import validation_sentence
 from workslice_operator.rolling_pools import RollingPools
 from workslice_operator.shared_read import SharedRead
@@ -231,14 +232,15 @@ class PoolReconciler:
         fallback = self._claims.unserved_fallback(pool)
         observed = replace(observed, pods=pods, routers=self._routers(pool.key), unserved_fallback=fallback)
         observed = replace(observed, engines=await self._ask_engines(observed, now))
-        with_slice, _ = with_chosen_slice(observed, observed.pool.status.desired_replicas)
+        fit = stated_fit(observed.profile, observed.inventory) if observed.profile else None
+        with_slice, _ = with_chosen_slice(observed, observed.pool.status.desired_replicas, fit)
         if pod := engine_to_measure(with_slice):
             observed = replace(observed, kv_tokens=self._measurer.kv_tokens(key, pod))
         disagrees_since = self._disagrees_since(with_slice, known)
         if disagrees_since is not None:
             observed = replace(observed, disagreement=self._monotonic() - disagrees_since)
         observed = replace(observed, may_roll=self._rolling.may_roll(key, observed, self._monotonic()))
-        planned = plan(observed, self._installation, now)
+        planned = plan(observed, self._installation, now, fit)
         applied = known.applied if known else {}
         if reads is not self._live and self._does_more_than_tell(planned, observed, children, applied):
             return await self._reconcile_from(self._live, key)

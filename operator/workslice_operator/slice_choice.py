@@ -12,7 +12,7 @@ from workslice_api.pool import SliceStatus
 from workslice_api.profile import SliceFit, WorkspaceProfile
 from workslice_api.slices import slice_resource
 from workslice_operator.observed import Observed
-from workslice_operator.profile_fit import stated_fit
+from workslice_operator.profile_fit import ProfileFit
 from workslice_operator.slice_inventory import SliceInventory
 from workslice_operator.template_record import read_record, rendered_record
 
@@ -28,18 +28,21 @@ class SliceChoice:
     """For people; empty when there was nothing to choose."""
 
 
-def with_chosen_slice(observed: Observed, wanted: int) -> tuple[Observed, str]:
-    """The same facts with a profile that names the pool's slice alone, for `wanted` replicas, at least one; and why it is that one."""
+def with_chosen_slice(observed: Observed, wanted: int, fit: ProfileFit | None) -> tuple[Observed, str]:
+    """The same facts with a profile that names the pool's slice alone, for `wanted` replicas, at least one; and why it is that one. `fit`
+    is what the profile states (profile_fit.stated_fit); None without a profile.
+    """
     profile = observed.profile
-    if profile is None or len(profile.spec.slice.profiles) == 1:
+    if profile is None or fit is None or len(profile.spec.slice.profiles) == 1:
         return observed, ""
-    choice = pool_slice(observed, profile, max(1, wanted))
+    choice = pool_slice(observed, profile, max(1, wanted), fit.rows)
     return replace(observed, profile=_with_slice(profile, choice.slice)), choice.why
 
 
-def pool_slice(observed: Observed, profile: WorkspaceProfile, wanted: int) -> SliceChoice:
-    """The slice of a pool: the one that its Deployment has, unless its pods are replaced anyway or none of them has a slice."""
-    rows = stated_fit(profile, observed.inventory).rows
+def pool_slice(observed: Observed, profile: WorkspaceProfile, wanted: int, rows: Sequence[SliceFit]) -> SliceChoice:
+    """The slice of a pool: the one that its Deployment has, unless its pods are replaced anyway or none of them has a slice. `rows` tell on
+    which slices the model has room.
+    """
     current, before = _current(observed, profile), observed.pool.status.slices
     held = SliceStatus(profile=before.profile, granted=sum(pod.live and pod.scheduled for pod in observed.pods))
     chosen = choose_slice(profile, rows, observed.inventory, wanted, held)
