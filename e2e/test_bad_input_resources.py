@@ -97,6 +97,20 @@ PROFILES = {
         manifests.profile("refused", IMAGE, model={"source": "pvc://models/tiny", "cache": {"claim": "cache"}}),
         "model.cache is for hub models",
     ),
+    "a window of no layers": (
+        manifests.profile(
+            "refused",
+            IMAGE,
+            model={
+                "source": "pvc://models/tiny",
+                "shape": {
+                    **dict.fromkeys(("parameters", "layers", "hiddenSize", "intermediateSize", "kvHeads"), 1),
+                    **dict.fromkeys(("headSize", "vocabulary", "slidingWindow"), 1),
+                },
+            },
+        ),
+        "model.shape.slidingWindow and model.shape.slidingLayers go together",
+    ),
     "a warm-up of too many beginnings": (
         manifests.profile("refused", IMAGE, engine={"warmup": {"prefixes": [{"text": "x"}] * 5}}),
         "spec.engine.warmup.prefixes",

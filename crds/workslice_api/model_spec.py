@@ -19,12 +19,25 @@ MODEL_RULES: Final[list[dict[str, str]]] = [
         "rule": "!has(self.cache) || !(self.source.startsWith('/') || self.source.startsWith('pvc://'))",
         "message": "model.cache is for hub models, and model.source names files that are there already: take model.cache out",
     },
+    {
+        "rule": "!has(self.shape) || has(self.shape.slidingWindow) == has(self.shape.slidingLayers)",
+        "message": "model.shape.slidingWindow and model.shape.slidingLayers go together: set both, or neither",
+    },
+    {
+        "rule": "!has(self.shape) || !has(self.shape.slidingLayers) || self.shape.slidingLayers <= self.shape.layers",
+        "message": "model.shape.slidingLayers may not exceed model.shape.layers",
+    },
+    {
+        "rule": "!has(self.shape) || !has(self.shape.slidingLayers) || !has(self.shape.latentSize)",
+        "message": "model.shape has both latentSize and slidingLayers, which are not estimated together: take model.shape out",
+    },
 ]
 
 
 class ModelShape(KubeModel):
-    """The numbers of a model's config.json that decide how much memory it takes. For models whose layers all attend to the whole
-    context: those with sliding windows or state-space layers cache less, so leave it unset for them.
+    """The numbers of a model's config.json that decide how much memory it takes. Layers may attend to the whole context or to a window
+    of it, and must all cache equally much of a token. Leave it unset for models with state-space layers, with layers of several
+    head sizes, or with layers that share what they cache: those are not estimated.
     """
 
     parameters: Annotated[int, Field(ge=1, le=10_000_000_000_000)]
@@ -41,12 +54,19 @@ class ModelShape(KubeModel):
     """head_dim; hidden_size ÷ num_attention_heads where the file does not have it."""
     latent_size: Annotated[int | None, Field(ge=1, le=100_000)] = None
     """kv_lora_rank + qk_rope_head_dim of a model with latent attention (MLA), as DeepSeek's: it caches that in place of keys and values."""
+    sliding_window: Annotated[int | None, Field(ge=1, le=100_000_000)] = None
+    """sliding_window, of a model that has layers with one: tokens that such a layer attends to."""
+    sliding_layers: Annotated[int | None, Field(ge=1, le=10_000)] = None
+    """How many of the layers have the window: those of layer_types that are sliding_attention, or all of them (the first Mistral)."""
     vocabulary: Annotated[int, Field(ge=1, le=100_000_000)]
     """vocab_size."""
     tied_embeddings: bool = False
     """tie_word_embeddings: whether the output layer shares its weights with the embeddings."""
-    quantization: Literal["fp8", "int8", "awq", "gptq"] | None = None
+    quantization: Literal["fp8", "int8", "awq", "gptq", "mxfp4"] | None = None
     """How the checkpoint's weights are quantized already; unset: they are not. The engine finds out by itself and is told nothing."""
+    unquantized_parameters: Annotated[int | None, Field(ge=1, le=10_000_000_000_000)] = None
+    """How many weights of a quantized checkpoint are not quantized; unset: embeddings and the output layer. An mxfp4 checkpoint leaves
+    attention as it is too."""
 
 
 class FoundModel(KubeModel):

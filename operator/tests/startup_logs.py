@@ -19,6 +19,33 @@ QWEN2_5_0_5B = ModelShape(494_032_768, 24, 896, 4864, 2, 64, 151_936, tied_embed
 QWEN2_5_7B = ModelShape(7_615_616_512, 28, 3584, 18944, 4, 128, 152_064)
 QWEN1_5_7B = ModelShape(7_721_324_544, 32, 4096, 11008, 32, 128, 151_936)
 QWEN1_5_14B = ModelShape(14_167_290_880, 40, 5120, 13696, 40, 128, 152_064)
+GEMMA_3_1B = ModelShape(
+    999_885_952, 26, 1152, 6912, 1, 256, 262_144, tied_embeddings=True, sliding_window=512, sliding_layers=22
+)
+GPT_OSS_20B = ModelShape(
+    20_914_757_184,
+    24,
+    2880,
+    2880,
+    8,
+    64,
+    201_088,
+    sliding_window=128,
+    sliding_layers=12,
+    unquantized_parameters=1_804_459_584,
+)
+GPT_OSS_120B = ModelShape(
+    116_829_156_672,
+    36,
+    2880,
+    2880,
+    8,
+    64,
+    201_088,
+    sliding_window=128,
+    sliding_layers=18,
+    unquantized_parameters=2_167_371_072,
+)
 PHI_4 = ModelShape(14_659_507_200, 40, 5120, 17920, 10, 128, 100_352)
 
 _LLM_D = "https://github.com/llm-d/llm-d-benchmark/blob/main/config_explorer/empirical-vllm-memory-results.md"
@@ -43,6 +70,18 @@ class Started:
     """GPU KV cache size, or GPU blocks of 16 tokens."""
     concurrency: float | None = None
     """Maximum concurrency for max_tokens per request."""
+
+
+@dataclass(frozen=True)
+class Cache:
+    """What an engine made of the memory that it had left for its KV cache."""
+
+    model: str
+    shape: ModelShape
+    settings: EngineSettings
+    kv_gib: float
+    concurrency: float
+    source: str
 
 
 @dataclass(frozen=True)
@@ -199,6 +238,55 @@ STARTED = (
         "https://docs.ray.io/en/latest/serve/tutorials/deployment-serve-llm/small-size-llm/README.html",
         concurrency=3.53,
     ),
+    Started(
+        "openai/gpt-oss-20b",
+        "H100",
+        79.18,
+        GPT_OSS_20B,
+        EngineSettings("0.11.0", 16_000, 1024, 8192, 0.9, quantization="mxfp4"),
+        _LLM_D,
+        fitted=True,
+        weights_gib=13.47,
+        kv_gib=50.28,
+    ),
+    Started(
+        "openai/gpt-oss-20b",
+        "A100 80 GB",
+        79.25,
+        GPT_OSS_20B,
+        EngineSettings("0.19.0", 131_072, 256, 2048, 0.65, quantization="mxfp4"),
+        "https://myoceane.fr/index.php/ai-vllm-a100-gemma-4/",
+        weights_gib=13.72,
+        kv_gib=36.56,
+    ),
+    Started(
+        "google/gemma-3-1b-it",
+        "RTX 5060 Ti",
+        15.93,
+        GEMMA_3_1B,
+        EngineSettings("0.22.0", 8192, 256, 2048, 0.85),
+        "https://github.com/jethac/dgx-spark-hijinks/blob/main/results/p520_gemma3_1b_serving_20260612/summary.md",
+        kv_tokens=943_654,
+    ),
+)
+
+CACHES = (
+    Cache(
+        "google/gemma-3-1b-it",
+        GEMMA_3_1B,
+        EngineSettings("0.13.0", 2048, 256, 8192, 0.95),
+        kv_gib=25.39,
+        concurrency=461.21,
+        source="https://github.com/eole-nlp/eole/blob/main/benchmarks/genai/results.md",
+    ),
+    Cache(
+        "meta-llama/Llama-3.1-8B-Instruct",
+        LLAMA_3_1_8B,
+        EngineSettings("0.6.4", 20_000, 256, 20_000, 0.9),
+        kv_gib=3.81,
+        concurrency=1.56,
+        source="https://github.com/vllm-project/vllm/issues/10517",
+    ),
 )
 
 REFUSED = (
@@ -264,5 +352,23 @@ REFUSED = (
         EngineSettings("0.3.0", 32_768, 256, 32_768, 0.95, dtype="float16"),
         "No available memory for the cache blocks",
         "https://github.com/QwenLM/Qwen3/issues/12",
+    ),
+    Refused(
+        "openai/gpt-oss-120b",
+        "H100",
+        79.19,
+        GPT_OSS_120B,
+        EngineSettings("0.11.0", 131_072, 1024, 1024, 0.95, quantization="mxfp4"),
+        "Available KV cache memory: 1.71 GiB, which one request exceeds",
+        "https://github.com/vllm-project/vllm/issues/27508",
+    ),
+    Refused(
+        "openai/gpt-oss-120b",
+        "H100",
+        79.19,
+        GPT_OSS_120B,
+        EngineSettings("0.10.1", 131_072, 1024, 8192, 0.9, quantization="mxfp4"),
+        "Available KV cache memory: -2.14 GiB",
+        "https://github.com/vllm-project/vllm/issues/23278",
     ),
 )

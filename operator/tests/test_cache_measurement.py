@@ -1,7 +1,7 @@
 from typing import Any
 
 import pytest
-from pool_facts import make_deployment, make_observed, make_pod, make_pool, make_profile, ready_pod
+from pool_facts import LLAMA_SHAPE, make_deployment, make_observed, make_pod, make_pool, make_profile, ready_pod
 
 from workslice_api.names import Reason
 from workslice_api.pool import SliceStatus, WorkspacePool
@@ -10,6 +10,7 @@ from workslice_operator.cache_measurement import deviations, engine_to_measure, 
 from workslice_operator.memory_settings import settings_digest
 from workslice_operator.observed import Observed
 from workslice_operator.profile_fit import profile_fit
+from workslice_operator.template_record import rendered_record
 
 SMALL = "1g.10gb"
 DIGEST = settings_digest(make_profile(), SMALL)
@@ -64,6 +65,15 @@ def test_a_ready_engine_is_asked_until_its_pool_knows() -> None:
 )
 def test_no_engine_is_asked_that_may_run_with_other_settings(facts: dict[str, Any]) -> None:
     assert engine_to_measure(running(**facts)) is None
+
+
+def test_an_engine_that_tells_blocks_of_some_layers_only_is_not_asked() -> None:
+    shape = LLAMA_SHAPE | {"slidingWindow": 512, "slidingLayers": 16}
+    model = {"source": "/models/tiny", "shape": shape}
+    for version, asked in (("0.25.1", False), ("0.26.0", True)):
+        profile = make_profile(model=model, engine={"version": version})
+        deployment = make_deployment(template_hash=rendered_record(make_pool(), profile).hash)
+        assert (engine_to_measure(running(profile=profile, deployment=deployment)) is not None) is asked
 
 
 def test_a_pool_keeps_what_was_measured_while_the_settings_stay() -> None:

@@ -53,6 +53,45 @@ def test_latent_attention_is_told_by_its_rank() -> None:
     assert found(LLAMA, BF16=1).shape.latent_size is None
 
 
+WINDOW: dict[str, Any] = {"sliding_window": 512}
+
+
+@pytest.mark.parametrize(
+    ("change", "layers"),
+    [
+        ({"model_type": "mistral"} | WINDOW, 32),
+        ({"model_type": "gemma2"} | WINDOW, 16),
+        ({"model_type": "gemma2", "num_hidden_layers": 33} | WINDOW, 17),
+        ({"model_type": "gpt_oss"} | WINDOW, 16),
+        ({"model_type": "gemma3_text"} | WINDOW, 27),
+        ({"model_type": "gemma3_text", "sliding_window_pattern": 4} | WINDOW, 24),
+        ({"model_type": "olmo3", "layer_types": {"sliding_attention": 24, "full_attention": 8}} | WINDOW, 24),
+        ({"model_type": "mistral", "sliding_window": None}, None),
+        ({"model_type": "qwen2", "use_sliding_window": False} | WINDOW, None),
+        ({"model_type": "qwen3", "layer_types": {"full_attention": 32}} | WINDOW, None),
+        ({"layer_types": {"full_attention": 32}}, None),
+        ({"layer_types": ["full_attention"]}, None),
+    ],
+)
+def test_layers_with_a_window_are_counted(change: dict[str, Any], layers: int | None) -> None:
+    shape = found({**LLAMA, **change}, BF16=1).shape
+    assert (shape.sliding_layers, shape.sliding_window) == (layers, 512 if layers else None)
+
+
+def test_a_checkpoint_in_mxfp4_says_how_much_of_it_is_quantized() -> None:
+    config = {**LLAMA, "model_type": "gpt_oss", "quantization_config": {"quant_method": "mxfp4"}} | WINDOW
+    shape = found(config, BF16=100, U8=17).shape
+    assert (shape.quantization, shape.parameters, shape.unquantized_parameters) == ("mxfp4", 132, 100)
+
+
+def test_weights_are_shared_where_the_kind_does_so_by_itself() -> None:
+    silent = {name: value for name, value in LLAMA.items() if name != "tie_word_embeddings"}
+    gemma = {**silent, "model_type": "gemma3_text"} | WINDOW
+    assert found(gemma, BF16=1).shape.tied_embeddings is True
+    assert found({**gemma, "tie_word_embeddings": False}, BF16=1).shape.tied_embeddings is False
+    assert found(silent, BF16=1).shape.tied_embeddings is False
+
+
 @pytest.mark.parametrize(
     ("quantized", "elements", "quantization", "parameters"),
     [
@@ -73,25 +112,39 @@ def test_weights_that_are_quantized_are_counted_one_by_one(
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        ({"model_type": "mamba"}, "models of the kind mamba are not estimated"),
-        ({"layer_types": ["full_attention", "sliding_attention"]}, "do not attend to the whole context"),
-        ({"sliding_window": 4096}, "a sliding window"),
+        ({"model_type": "nemotron_h"}, "models of the kind nemotron_h have layers that cache a state"),
+        ({"model_type": "gemma4"}, "models of the kind gemma4 are not estimated"),
+        ({"model_type": "gemma2"}, "do not attend to the whole context"),
+        ({"layer_types": {"full_attention": 1, "sliding_attention": 31}}, "do not attend to the whole context"),
+        (
+            {"layer_types": {"full_attention": 1, "other": 31}} | WINDOW,
+            "neither to the whole context nor to its window",
+        ),
+        ({"layer_types": ["full_attention", "sliding_attention"]} | WINDOW, "was not noted when it was fetched"),
+        ({"model_type": "qwen2"} | WINDOW, "which of the model's layers attend to its sliding window is not known"),
         ({"vocab_size": None, "hidden_size": "x"}, "has no hidden_size and no vocab_size"),
         ({"num_hidden_layers": 0}, "has a strange layers"),
         ({"num_attention_heads": 0, "num_key_value_heads": None}, "has a strange kv"),
         ({"quantization_config": {"quant_method": "bitsandbytes"}}, "quantized by bitsandbytes are not estimated"),
         ({"quantization_config": {"quant_method": "gptq", "bits": 3}}, "quantized by gptq are not estimated"),
     ],
-    ids=["states", "hybrid", "window", "lacking", "zero", "no heads", "unknown method", "other bits"],
+    ids=[
+        *(
+            "states",
+            "unknown kind",
+            "no window",
+            "types without a window",
+            "other types",
+            "types of an earlier version",
+        ),
+        *("which layers", "lacking"),
+        *("zero", "no heads", "unknown method", "other bits"),
+    ],
 )
 def test_of_what_the_estimate_does_not_hold_for_nothing_is_said_but_why(change: dict[str, Any], why: str) -> None:
     model = found({**LLAMA, **change}, BF16=100, I32=100)
     assert model.shape is None
     assert why in model.message
-
-
-def test_a_window_that_is_switched_off_is_none() -> None:
-    assert found({**LLAMA, "sliding_window": 4096, "use_sliding_window": False}, BF16=1).shape is not None
 
 
 def test_a_model_without_config_or_weights_has_no_shape() -> None:
@@ -110,7 +163,15 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=5,
 )
-ENTRIES = (*LLAMA, "layer_types", "sliding_window", "head_dim", "kv_lora_rank", "qk_rope_head_dim")
+ENTRIES = (
+    *LLAMA,
+    "layer_types",
+    "sliding_window",
+    "sliding_window_pattern",
+    "head_dim",
+    "kv_lora_rank",
+    "qk_rope_head_dim",
+)
 QUANTIZED = st.fixed_dictionaries(
     {"quant_method": st.sampled_from(["fp8", "awq", "compressed-tensors"]) | JSON},
     optional={"bits": st.just(4) | JSON, "format": st.just("int-quantized") | JSON},

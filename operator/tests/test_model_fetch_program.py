@@ -132,7 +132,7 @@ def test_without_locks_what_another_replica_may_be_fetching_stays(
     assert [one.exists() for one in left] == [True, True, True]
 
 
-@pytest.mark.parametrize("config", ["[]", "{", '{"text_config": 3}'], ids=["a list", "no JSON", "another form"])
+@pytest.mark.parametrize("config", ["[]", "{", '{"layer_types": 3}'], ids=["a list", "no JSON", "another form"])
 def test_a_config_that_cannot_be_read_stops_nothing(tmp_path: Path, config: str) -> None:
     (tmp_path / "config.json").write_text(config)
     assert model_fetch_program.look_at(str(tmp_path)).get("config") in (None, {})
@@ -142,9 +142,7 @@ JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
 )
-CONFIGS = JSON | st.dictionaries(
-    st.sampled_from([*model_fetch_program.TELLING, "quantization_config", "text_config"]), JSON
-)
+CONFIGS = JSON | st.dictionaries(st.sampled_from([*model_fetch_program.TELLING, "quantization_config"]), JSON)
 
 
 def header(about: Any) -> bytes:
@@ -180,13 +178,13 @@ def test_no_more_than_the_file_is_read_for_its_header(tmp_path: Path) -> None:
         model_fetch_program.elements(str(tmp_path))
 
 
-def test_the_text_part_of_a_model_that_also_sees_is_told(tmp_path: Path) -> None:
+def test_what_nobody_reads_is_left_out_and_layers_are_counted_by_type(tmp_path: Path) -> None:
     write_model(
-        tmp_path, {"model_type": "vision", "text_config": {"num_hidden_layers": 4, "layer_types": ["b", "a", "b"]}}
+        tmp_path, {"model_type": "olmo3", "architectures": ["Olmo3"], "text_config": {}, "layer_types": ["b", "a", "b"]}
     )
     assert model_fetch_program.look_at(str(tmp_path))["config"] == {
-        "model_type": "vision",
-        "text_config": {"num_hidden_layers": 4, "layer_types": ["a", "b"]},
+        "model_type": "olmo3",
+        "layer_types": {"a": 1, "b": 2},
     }
 
 

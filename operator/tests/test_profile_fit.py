@@ -25,7 +25,7 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "gpu" / "profiles.
 def stated(shape: ModelShape, **more: Any) -> dict[str, Any]:
     return {
         "source": "pvc://models/llama",
-        "shape": {to_camel(name): value for name, value in vars(shape).items()} | more,
+        "shape": {to_camel(name): value for name, value in vars(shape).items() if name != "sliding_layers"} | more,
     }
 
 
@@ -142,6 +142,47 @@ def test_of_two_products_the_one_with_room_is_told_and_the_other_named() -> None
 def test_an_argument_that_changes_memory_makes_no_verdict(argument: str) -> None:
     fit = profile_fit(llama("1g.10gb", engine={"extraArgs": ["--enforce-eager", argument]}), CLUSTER)
     assert (fit.finding.status, fit.finding.reason, fit.rows[0].fits) == (None, Reason.ARGUMENTS_UNKNOWN, None)
+
+
+SLIDING = {"slidingWindow": 1024, "slidingLayers": 24}
+
+
+def test_layers_with_a_window_make_room_for_a_longer_context() -> None:
+    long = {"maxTokens": 40_000}
+    assert profile_fit(llama("2g.20gb", workspace=long), CLUSTER).finding.status is False
+    fit = profile_fit(llama("2g.20gb", model=stated(LLAMA_3_1_8B, **SLIDING), workspace=long), CLUSTER)
+    assert fit.finding.status is True
+    (row,) = fit.rows
+    assert row.kv_bytes is not None
+    assert row.kv_tokens is not None
+    assert row.kv_tokens > 40_000
+
+
+@pytest.mark.parametrize(
+    ("version", "status"), [("0.10.2", None), ("0.11.0", False), ("0.33.0", False)], ids=lambda value: str(value)
+)
+def test_of_an_engine_that_may_cache_the_whole_context_for_a_window_nothing_is_said(
+    version: str, status: bool | None
+) -> None:
+    finding = profile_fit(
+        llama("1g.10gb", model=stated(LLAMA_3_1_8B, **SLIDING), engine={"version": version}), CLUSTER
+    ).finding
+    assert finding.status is status
+    if status is None:
+        assert finding.reason == Reason.SHAPE_UNKNOWN
+        assert finding.message == (
+            "how vLLM 0.10.2 caches layers with a sliding window is not known, so whether the model fits shows when an engine starts"
+        )
+
+
+@pytest.mark.parametrize("argument", ["--disable-hybrid-kv-cache-manager", "--block-size=32", "--kv_transfer_config"])
+def test_an_argument_that_changes_how_windows_are_cached_makes_no_verdict_for_models_that_have_them(
+    argument: str,
+) -> None:
+    engine = {"extraArgs": [argument]}
+    windowed = profile_fit(llama("1g.10gb", model=stated(LLAMA_3_1_8B, **SLIDING), engine=engine), CLUSTER)
+    assert (windowed.finding.status, windowed.finding.reason) == (None, Reason.ARGUMENTS_UNKNOWN)
+    assert profile_fit(llama("1g.10gb", engine=engine), CLUSTER).finding.status is False
 
 
 def test_other_arguments_do_not_matter() -> None:

@@ -43,6 +43,18 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
         "spec.model: model.quantization quantizes weights that are not",
     ),
     (
+        profile(model=MODEL | {"shape": SHAPE | {"slidingWindow": 512}}),
+        "spec.model: model.shape.slidingWindow and model.shape.slidingLayers go together",
+    ),
+    (
+        profile(model=MODEL | {"shape": SHAPE | {"slidingWindow": 512, "slidingLayers": 9999}}),
+        "spec.model: model.shape.slidingLayers may not exceed model.shape.layers",
+    ),
+    (
+        profile(model=MODEL | {"shape": SHAPE | {"slidingWindow": 5, "slidingLayers": 1, "latentSize": 5}}),
+        "spec.model: model.shape has both latentSize and slidingLayers",
+    ),
+    (
         profile(model=MODEL | {"dtype": "float16"}, engine={"extraArgs": ["--dtype", "half"]}),
         "model.dtype is set and engine.extraArgs holds --dtype too",
     ),
@@ -71,6 +83,7 @@ def test_a_fault_is_named_with_its_field_in_the_words_of_the_crd(raw: dict[str, 
         raw_pool(template={"volumes": [{"name": "x", "emptyDir": {}}], "affinity": {"podAffinity": {}}}),
         raw_pool(scaling={"mode": "QueueDepth", "maxReplicas": 2}),
         profile(model=MODEL | {"shape": SHAPE | {"quantization": "awq"}}, slice={"profiles": ["1g.10gb", "whole"]}),
+        profile(model=MODEL | {"shape": SHAPE | {"slidingWindow": 512, "slidingLayers": 1}}),
         profile(model=MODEL, engine={"extraArgs": ["--dtype=half", "--kv-cache-dtype=fp8_e5m2", "-q", "awq_marlin"]}),
         profile(memory={"host": 8589934592, "gpuUtilization": 0.5}, engine={"extraArgs": ["--enforce-eager"]}),
     ],

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from startup_logs import LLAMA_3_1_8B, LLAMA_3_3_70B, QWEN2_5_7B, QWEN3_4B
 
 from workslice_operator.gpu_products import known_slices
-from workslice_operator.sizing import GIB, EngineSettings, ModelShape, kv_bytes_per_token, nearest_change, size
+from workslice_operator.sizing import GIB, EngineSettings, ModelShape, cache_bytes, nearest_change, size
 
 DEFAULTS = EngineSettings("0.33.0", 8192, 64, 2048)
 H100 = known_slices("NVIDIA-H100-80GB-HBM3")
@@ -21,6 +21,11 @@ shapes = st.builds(
     head_size=st.sampled_from((64, 80, 128, 256)),
     vocabulary=st.integers(1000, 262_144),
     tied_embeddings=st.booleans(),
+    sliding_window=st.none() | st.integers(1, 200_000),
+).flatmap(
+    lambda shape: st.builds(
+        lambda count: replace(shape, sliding_layers=count if shape.sliding_window else 0), st.integers(0, shape.layers)
+    )
 )
 settings = st.builds(
     EngineSettings,
@@ -40,6 +45,7 @@ memories = st.integers(4 * GIB, 180 * GIB)
 @given(shapes, settings, memories, memories)
 def test_more_memory_never_holds_less(shape: ModelShape, engine: EngineSettings, memory: int, more: int) -> None:
     small, large = (size(shape, engine, one) for one in sorted((memory, more)))
+    assert small.kv_bytes <= large.kv_bytes
     assert small.kv_tokens <= large.kv_tokens
     assert small.fits <= large.fits
 
@@ -49,7 +55,7 @@ def test_a_shorter_context_fits_wherever_a_longer_one_does(
     shape: ModelShape, engine: EngineSettings, memory: int, other: int
 ) -> None:
     short, long = (size(shape, replace(engine, max_tokens=one), memory) for one in sorted((engine.max_tokens, other)))
-    assert short.kv_tokens == long.kv_tokens
+    assert short.kv_bytes == long.kv_bytes
     assert short.concurrency >= long.concurrency
     assert short.fits >= long.fits
 
@@ -71,12 +77,20 @@ def test_fewer_sequences_smaller_steps_and_fewer_bits_never_hold_less(
 @given(shapes, settings, memories)
 def test_the_parts_never_exceed_the_whole(shape: ModelShape, engine: EngineSettings, memory: int) -> None:
     sized = size(shape, engine, memory)
-    if sized.kv_tokens:
-        assert sized.weights + sized.overhead + sized.kv_tokens * sized.kv_bytes_per_token <= memory
-    assert sized.kv_tokens % 16 == 0
+    if sized.kv_bytes:
+        assert sized.weights + sized.overhead + sized.kv_bytes <= memory
+    assert shape.sliding_layers or sized.kv_tokens % 16 == 0
     if sized.fits:
         assert sized.kv_tokens >= engine.max_tokens
         assert sized.concurrency >= 1
+
+
+@given(shapes, settings, memories)
+def test_a_window_longer_than_any_request_saves_nothing(shape: ModelShape, engine: EngineSettings, memory: int) -> None:
+    whole = replace(shape, sliding_window=None, sliding_layers=0)
+    one_kind = replace(shape, sliding_window=10**6, sliding_layers=shape.layers)
+    assert size(one_kind, engine, memory).kv_bytes == size(whole, engine, memory).kv_bytes
+    assert size(one_kind, engine, memory).concurrency <= size(whole, engine, memory).concurrency
 
 
 @given(shapes, settings, memories)
@@ -155,4 +169,39 @@ def test_latent_attention_caches_one_vector_of_a_token_in_each_layer() -> None:
     """As DeepSeek-V2-Lite on a stage of 14 layers printed it (https://github.com/vllm-project/vllm/pull/20665)."""
     stage = ModelShape(15_706_484_224, 14, 2048, 10944, 16, 128, 102_400, latent_size=512 + 64)
     available, tokens = 12.13 * GIB, 807_792
-    assert kv_bytes_per_token(stage, DEFAULTS) == pytest.approx(available / tokens, rel=0.001)
+    assert cache_bytes(stage, DEFAULTS, tokens) == pytest.approx(available, rel=0.001)
+
+
+WINDOWED = replace(QWEN3_4B, sliding_window=1024, sliding_layers=30)
+
+
+def test_layers_with_a_window_leave_room_for_more_requests() -> None:
+    long = replace(DEFAULTS, max_tokens=32_768)
+    whole, windowed = (size(one, long, 20 * GIB) for one in (QWEN3_4B, WINDOWED))
+    assert windowed.kv_bytes == pytest.approx(whole.kv_bytes, rel=0.01)
+    # Of six groups one keeps 2,048 blocks, and five keep the window and two steps of 2,048 tokens that overlap.
+    assert windowed.concurrency / whole.concurrency == pytest.approx(6 * 2048 / (2048 + 5 * (320 + 1)), rel=0.01)
+    assert cache_bytes(WINDOWED, long, windowed.kv_tokens) == pytest.approx(windowed.kv_bytes, rel=0.001)
+
+
+def test_steps_that_overlap_keep_more_of_a_window() -> None:
+    before, after = (
+        size(WINDOWED, replace(DEFAULTS, max_tokens=32_768, version=one), 20 * GIB) for one in ("0.25.0", "0.26.0")
+    )
+    assert before.kv_bytes == after.kv_bytes
+    assert before.concurrency > after.concurrency
+
+
+def test_a_context_that_is_too_long_for_layers_with_a_window_is_shortened_to_the_longest_that_fits() -> None:
+    long = replace(DEFAULTS, max_tokens=2_000_000)
+    change = nearest_change(WINDOWED, long, 16 * GIB)
+    assert change is not None
+    assert size(WINDOWED, change.settings, 16 * GIB).fits
+    longer = replace(change.settings, max_tokens=change.settings.max_tokens + 1024)
+    assert not size(WINDOWED, longer, 16 * GIB).fits
+
+
+def test_weights_that_a_checkpoint_leaves_as_they_are_keep_their_size() -> None:
+    quantized = replace(DEFAULTS, quantization="fp8")
+    left = replace(QWEN3_4B, unquantized_parameters=10**9)
+    assert size(left, quantized, 20 * GIB).weights == left.parameters + 10**9

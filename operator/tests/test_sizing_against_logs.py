@@ -1,13 +1,17 @@
 import pytest
-from startup_logs import REFUSED, STARTED, Refused, Started
+from startup_logs import CACHES, REFUSED, STARTED, Cache, Refused, Started
 
-from workslice_operator.sizing import GIB, nearest_change, size
+from workslice_operator.sizing import GIB, cache_bytes, nearest_change, size
 
 TOLERANCE = 0.15
 
 
 def name(log: Started | Refused) -> str:
     return f"{log.model} on {log.gpu}, {log.settings.max_tokens} tokens"
+
+
+def model(log: Cache) -> str:
+    return f"{log.model}, {log.settings.max_tokens} tokens"
 
 
 def memory(log: Started | Refused) -> int:
@@ -24,11 +28,17 @@ def test_what_an_engine_printed_is_predicted(log: Started) -> None:
     predicted = size(log.shape, log.settings, memory(log))
     assert log.kv_gib or log.kv_tokens or log.concurrency
     if log.kv_gib:
-        assert predicted.kv_tokens * predicted.kv_bytes_per_token / GIB == pytest.approx(log.kv_gib, rel=TOLERANCE)
+        assert predicted.kv_bytes / GIB == pytest.approx(log.kv_gib, rel=TOLERANCE)
     if log.kv_tokens:
         assert predicted.kv_tokens == pytest.approx(log.kv_tokens, rel=TOLERANCE)
     if log.concurrency:
         assert predicted.concurrency == pytest.approx(log.concurrency, rel=TOLERANCE)
+
+
+@pytest.mark.parametrize("log", CACHES, ids=model)
+def test_what_an_engine_made_of_the_memory_that_it_had_left_is_predicted(log: Cache) -> None:
+    tokens = int(log.concurrency * log.settings.max_tokens)
+    assert cache_bytes(log.shape, log.settings, tokens) / GIB == pytest.approx(log.kv_gib, rel=0.005)
 
 
 @pytest.mark.parametrize("log", [log for log in STARTED if log.weights_gib], ids=name)

@@ -8,7 +8,7 @@ from typing import Final
 
 from workslice_api.pool import SliceStatus, WorkspacePool
 from workslice_api.profile import SliceFit, WorkspaceProfile
-from workslice_operator.memory_settings import settings_digest
+from workslice_operator.memory_settings import cache_told_in_blocks, settings_digest
 from workslice_operator.observed import Observed, PodFacts
 from workslice_operator.template_record import rendered_record
 
@@ -20,6 +20,8 @@ def engine_to_measure(observed: Observed) -> PodFacts | None:
     """A ready engine of the present settings, while the pool's status has no measurement of them; the profile must name one slice."""
     profile, running, ready = observed.profile, observed.deployment, [pod for pod in observed.pods if pod.ready]
     if profile is None or running is None or not ready or not running.settled or running.outdated_replicas:
+        return None
+    if cache_told_in_blocks(profile):
         return None
     slice_ = profile.spec.slice.profiles[0]
     if observed.pool.status.slices.measured_for == settings_digest(profile, slice_):
@@ -64,7 +66,7 @@ def deviations(before: Iterable[SliceFit], now: Iterable[SliceFit]) -> tuple[str
     known = {(one.profile, one.measured_for) for one in before if _deviates(one)}
     return tuple(
         f"{one.profile}: engines have {one.kv_tokens:,} tokens of KV cache, the estimate was {one.estimated_kv_tokens:,}; compare "
-        "model.shape with the model's config.json, or take it out if its layers do not all attend to the whole context"
+        "model.shape with the model's config.json, or take it out if the model is of a kind that is not estimated"
         for one in now
         if _deviates(one) and (one.profile, one.measured_for) not in known
     )

@@ -1,7 +1,7 @@
 """The shape of a model that was fetched, from its config.json and from how many elements its weights have. Pure.
 
-Only what the estimate holds for: kinds of models that are known to attend to the whole context in every layer. Of all others nothing is
-said, for a wrong refusal is worse than none.
+Only what the estimate holds for: kinds of models whose layers are known to attend to the whole context or to a window of it, and to cache
+equally much of a token. Of all others nothing is said, for a wrong refusal is worse than none.
 """
 
 import json
@@ -13,14 +13,39 @@ from pydantic import ValidationError
 from workslice_api.model_spec import FoundModel, ModelShape, ModelSource
 from workslice_operator.model_source import DEFAULT_REVISION
 
-_Quantization = Literal["fp8", "int8", "awq", "gptq"]
+_Quantization = Literal["fp8", "int8", "awq", "gptq", "mxfp4"]
 _KINDS: Final = frozenset(
     (
         *("arcee", "cohere", "deepseek_v2", "deepseek_v3", "exaone", "gemma", "glm4", "granite", "granitemoe"),
         *("internlm2", "internlm3", "llama", "mistral", "mixtral", "nemotron", "olmo", "olmo2", "olmoe", "phi"),
         *("phi3", "qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "seed_oss", "smollm3", "stablelm", "starcoder2"),
+        *("gemma2", "gemma3_text", "gpt_oss", "olmo3"),
     )
 )
+_SLIDING: Final = frozenset(("gemma2", "gemma3_text", "gpt_oss", "olmo3"))
+"""Kinds of which some layers always have a window."""
+_TIED: Final = frozenset(("cohere", "gemma", "gemma2", "gemma3_text", "starcoder2"))
+"""Kinds whose output layer shares its weights with the embeddings where the file does not say otherwise."""
+_ALL_SLIDING: Final = frozenset(("mistral", "mixtral", "phi3", "starcoder2"))
+"""Kinds whose layers all have the window, if there is one."""
+_STATE_SPACE: Final = frozenset(
+    (
+        *(
+            "bamba",
+            "falcon_h1",
+            "falcon_mamba",
+            "granitemoehybrid",
+            "jamba",
+            "kimi_linear",
+            "lfm2",
+            "lfm2_moe",
+            "mamba",
+        ),
+        *("mamba2", "nemotron_h", "plamo2", "qwen3_next", "zamba2"),
+    )
+)
+_MXFP4_SCALED: Final = 32
+"""Weights that share one scale, of a byte; two weights take another."""
 _NEEDED: Final = ("num_hidden_layers", "hidden_size", "intermediate_size", "num_attention_heads", "vocab_size")
 _FLOATS: Final = ("BF16", "F16", "F32")
 _FOUR_BIT: Final[Mapping[Any, _Quantization]] = {"awq": "awq", "gptq": "gptq"}
@@ -66,16 +91,16 @@ def _shape(config: Any, elements: Any) -> ModelShape:
     if not isinstance(config, Mapping) or not isinstance(elements, Mapping):
         raise UnknownShape("the model has no config.json or no safetensors")
     kind = config.get("model_type")
+    if kind in _STATE_SPACE:
+        raise UnknownShape(
+            f"models of the kind {kind} have layers that cache a state, whose share of the cache depends on what kernels the engine chooses"
+        )
     if kind not in _KINDS:
         raise UnknownShape(f"models of the kind {kind} are not estimated")
-    if any(one != "full_attention" for one in config.get("layer_types", ())):
-        raise UnknownShape("some of the model's layers do not attend to the whole context")
-    if config.get("sliding_window") and config.get("use_sliding_window", True):
-        raise UnknownShape("the model's layers attend to a sliding window")
     if missing := [name for name in _NEEDED if not isinstance(config.get(name), int)]:
         raise UnknownShape(f"the model's config.json has no {' and no '.join(missing)}")
     quantization, parameters = _weights(config.get("quantization_config"), elements)
-    heads = config["num_attention_heads"]
+    heads, sliding = config["num_attention_heads"], _sliding_layers(config)
     try:
         return ModelShape(
             parameters=parameters,
@@ -86,11 +111,38 @@ def _shape(config: Any, elements: Any) -> ModelShape:
             latent_size=_latent_size(config),
             head_size=config.get("head_dim") or config["hidden_size"] // max(1, heads),
             vocabulary=config["vocab_size"],
-            tied_embeddings=bool(config.get("tie_word_embeddings")),
+            tied_embeddings=bool(config.get("tie_word_embeddings", kind in _TIED)),
+            sliding_window=config["sliding_window"] if sliding else None,
+            sliding_layers=sliding or None,
             quantization=quantization,
+            unquantized_parameters=sum(elements.get(name, 0) for name in _FLOATS) if quantization == "mxfp4" else None,
         )
     except ValidationError as error:
         raise UnknownShape(f"the model's config.json has a strange {error.errors()[0]['loc'][-1]}") from error
+
+
+def _sliding_layers(config: Mapping[str, Any]) -> int:
+    """How many layers attend to a window only."""
+    kind, layers, types = config["model_type"], config["num_hidden_layers"], config.get("layer_types")
+    if not config.get("sliding_window") or not config.get("use_sliding_window", True):
+        if kind in _SLIDING or set(types or ()) - {"full_attention"}:
+            raise UnknownShape(
+                "some of the model's layers do not attend to the whole context, and its config.json does not say to what"
+            )
+        return 0
+    if isinstance(types, Mapping):
+        if set(types) - {"full_attention", "sliding_attention"}:
+            raise UnknownShape("some of the model's layers attend neither to the whole context nor to its window")
+        return int(types.get("sliding_attention", 0))
+    if types is not None:
+        raise UnknownShape("how many of the model's layers attend to a window was not noted when it was fetched")
+    if kind in _ALL_SLIDING:
+        return int(layers)
+    if kind in ("gemma2", "gpt_oss"):
+        return (int(layers) + 1) // 2
+    if kind == "gemma3_text":
+        return int(layers) - int(layers) // int(config.get("sliding_window_pattern", 6))
+    raise UnknownShape("which of the model's layers attend to its sliding window is not known")
 
 
 def _latent_size(config: Mapping[str, Any]) -> int | None:
@@ -109,6 +161,9 @@ def _weights(quantized: Any, elements: Mapping[str, Any]) -> tuple[_Quantization
         return "fp8", floats + sum(count for name, count in elements.items() if name.startswith("F8"))
     if (method, form) == ("compressed-tensors", "int-quantized"):
         return "int8", floats + elements.get("I8", 0)
+    if method == "mxfp4":
+        # In bytes: two weights in each, and the scales.
+        return "mxfp4", floats + elements.get("U8", 0) * _MXFP4_SCALED // (_MXFP4_SCALED // 2 + 1)
     if method in _FOUR_BIT and quantized.get("bits") == 4:
         return _FOUR_BIT[method], floats + 8 * elements.get("I32", 0)  # eight weights in each word
     raise UnknownShape(f"weights that are quantized by {method} are not estimated")

@@ -8,6 +8,7 @@ from workslice_api.model_spec import ModelShape as StatedShape
 from workslice_api.profile import WorkspaceProfile
 from workslice_api.quantity import quantity_bytes
 from workslice_operator.config_shape import is_of
+from workslice_operator.engine_version import parse_version
 from workslice_operator.sizing import EngineSettings, ModelShape
 
 _CHANGING_MEMORY: Final = (
@@ -22,6 +23,21 @@ _CHANGING_MEMORY: Final = (
     "--compilation-config",
 )
 """Flags (or how they begin) after which the estimate does not hold."""
+_CHANGING_WINDOWS: Final = (
+    *(
+        "--block-size",
+        "--disable-hybrid-kv-cache-manager",
+        "--disable-sliding-window",
+        "--kv-offloading",
+        "--kv-transfer-config",
+    ),
+    "--num-gpu-blocks-override",
+)
+"""The same for models with layers that attend to a window."""
+_WINDOWS_KNOWN_SINCE: Final = (0, 11, 0)
+"""Engines before this version are not known to keep no more than the window of such layers."""
+_TOLD_IN_TOKENS_SINCE: Final = (0, 26, 0)
+"""Engines since this version tell the tokens that their KV cache holds, whatever its layers attend to."""
 
 
 def known_shape(profile: WorkspaceProfile) -> StatedShape | None:
@@ -33,9 +49,26 @@ def known_shape(profile: WorkspaceProfile) -> StatedShape | None:
 
 
 def model_shape(profile: WorkspaceProfile) -> ModelShape | None:
-    """The known shape in the terms of the account."""
+    """The known shape in the terms of the account; None also where the account does not hold for the engine's version."""
     stated = known_shape(profile)
-    return ModelShape(**stated.model_dump(exclude={"quantization"})) if stated else None
+    if stated is None or windows_unknown(profile):
+        return None
+    numbers = stated.model_dump(exclude={"quantization", "sliding_layers"})
+    return ModelShape(**numbers, sliding_layers=stated.sliding_layers or 0)
+
+
+def cache_told_in_blocks(profile: WorkspaceProfile) -> bool:
+    """Whether the engine may tell no more of its KV cache than blocks of which each holds tokens for some of the layers only."""
+    shape = known_shape(profile)
+    has_windows = shape is not None and shape.sliding_layers is not None
+    return has_windows and parse_version(profile.spec.engine.version) < _TOLD_IN_TOKENS_SINCE
+
+
+def windows_unknown(profile: WorkspaceProfile) -> bool:
+    """Whether the model has layers with a window, and the engine is too old to be known to cache less for them."""
+    shape = known_shape(profile)
+    has_windows = shape is not None and shape.sliding_layers is not None
+    return has_windows and parse_version(profile.spec.engine.version) < _WINDOWS_KNOWN_SINCE
 
 
 def engine_settings(profile: WorkspaceProfile) -> EngineSettings:
@@ -59,8 +92,10 @@ def engine_settings(profile: WorkspaceProfile) -> EngineSettings:
 
 def unknown_argument(profile: WorkspaceProfile) -> str:
     """The first argument that changes memory in a way that is not accounted for; empty when there is none."""
+    shape = known_shape(profile)
+    windows = _CHANGING_WINDOWS if shape is not None and shape.sliding_layers else ()
     for flag in _flags(profile):
-        known = any(flag.startswith(one) or one.startswith(flag) for one in _CHANGING_MEMORY)
+        known = any(flag.startswith(one) or one.startswith(flag) for one in (*_CHANGING_MEMORY, *windows))
         if known or flag.startswith("-q"):
             return flag
     return ""

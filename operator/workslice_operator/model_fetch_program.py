@@ -36,26 +36,11 @@ UNUSED = (
 )
 """Weights in formats that the engine is not told to load."""
 TELLING = (
-    *(
-        "architectures",
-        "model_type",
-        "dtype",
-        "torch_dtype",
-        "num_hidden_layers",
-        "hidden_size",
-        "intermediate_size",
-        "vocab_size",
-    ),
-    *(
-        "num_attention_heads",
-        "num_key_value_heads",
-        "head_dim",
-        "tie_word_embeddings",
-        "sliding_window",
-        "use_sliding_window",
-    ),
-    *("layer_types", "kv_lora_rank", "qk_rope_head_dim", "is_encoder_decoder"),
+    *("model_type", "num_hidden_layers", "hidden_size", "intermediate_size", "vocab_size", "tie_word_embeddings"),
+    *("num_attention_heads", "num_key_value_heads", "head_dim", "kv_lora_rank", "qk_rope_head_dim"),
+    *("layer_types", "sliding_window", "use_sliding_window", "sliding_window_pattern"),
 )
+"""What config_shape.py reads, besides quantization_config."""
 
 
 def main(source: str, revision: str, folder: str) -> str:
@@ -127,8 +112,6 @@ def look_at(folder: str) -> dict[str, Any]:
         with open(f"{folder}/config.json") as file:
             config = json.load(file)
         known["config"] = telling(config)
-        if isinstance(config.get("text_config"), dict):
-            known["config"]["text_config"] = telling(config["text_config"])
     with contextlib.suppress(Exception):
         known["elements"] = elements(folder)
     return known
@@ -138,7 +121,8 @@ def telling(config: dict[str, Any]) -> dict[str, Any]:
     """The part of a config.json that is needed."""
     found = {name: config[name] for name in TELLING if config.get(name) is not None}
     if "layer_types" in found:
-        found["layer_types"] = sorted(set(found["layer_types"]))
+        types = found["layer_types"]
+        found["layer_types"] = {one: types.count(one) for one in sorted(set(types))}
     quantization = config.get("quantization_config")
     if isinstance(quantization, dict):
         found["quantization_config"] = {

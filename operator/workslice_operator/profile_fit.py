@@ -15,11 +15,18 @@ from workslice_operator.cache_measurement import measurements
 from workslice_operator.config_shape import is_of
 from workslice_operator.finding import Finding
 from workslice_operator.gpu_products import known_slices, usable_memory
-from workslice_operator.memory_settings import engine_settings, model_shape, settings_digest, unknown_argument
+from workslice_operator.memory_settings import (
+    engine_settings,
+    model_shape,
+    settings_digest,
+    unknown_argument,
+    windows_unknown,
+)
 from workslice_operator.slice_inventory import SliceInventory
 
 _LONGEST_MESSAGE: Final = 1000
 _LONGEST_TOLD: Final = 3000
+_COPY: Final = "copy the numbers of the model's config.json into model.shape to know before"
 _ONLY_FOUND: Final = (
     "pools start all the same, since pods have found the shape: copy status.model.shape into model.shape to stop them"
 )
@@ -87,7 +94,7 @@ def _row(
         usable_bytes=memories[product],
         weight_bytes=it.weights,
         overhead_bytes=it.overhead,
-        kv_bytes=it.kv_tokens * it.kv_bytes_per_token,
+        kv_bytes=it.kv_bytes,
         kv_tokens=it.kv_tokens,
         max_concurrent=int(it.concurrency),
         message=f"{it.sentence}{warning}"[:_LONGEST_MESSAGE],
@@ -104,7 +111,7 @@ def _measured(profile: WorkspaceProfile, estimate: SliceFit, tokens: int) -> Sli
             "measured_for": settings_digest(profile, estimate.profile),
             "estimated_kv_tokens": estimate.kv_tokens,
             "kv_tokens": tokens,
-            "kv_bytes": tokens * sizing.kv_bytes_per_token(shape, engine_settings(profile)) if shape else None,
+            "kv_bytes": sizing.cache_bytes(shape, engine_settings(profile), tokens) if shape else None,
             "max_concurrent": max(1, tokens // context),
             "message": f"running engines have {tokens:,} tokens of KV cache, {tokens / context:.1f} requests of {context:,} tokens at "
             f"once{beside}",
@@ -137,11 +144,9 @@ def _finding(
     if any(one.source == "measured" for one in rows):
         return Finding(True, Reason.MEASURED, told)
     if shape is None:
-        message = (
-            f"{_why_unknown(profile)}, so whether the model fits shows when an engine starts: copy the numbers of the model's config.json "
-            "into model.shape to know before"
-        )
-        return Finding(None, Reason.SHAPE_UNKNOWN, message)
+        message = f"{_why_unknown(profile)}, so whether the model fits shows when an engine starts"
+        advice = "" if windows_unknown(profile) else f": {_COPY}"
+        return Finding(None, Reason.SHAPE_UNKNOWN, f"{message}{advice}")
     if argument := unknown_argument(profile):
         message = f"engine.extraArgs holds {argument}, after which memory cannot be estimated; the numbers are those without it"
         return Finding(None, Reason.ARGUMENTS_UNKNOWN, message)
@@ -157,6 +162,8 @@ def _finding(
 
 def _why_unknown(profile: WorkspaceProfile) -> str:
     model, found = profile.spec.model, profile.status.model
+    if windows_unknown(profile):
+        return f"how vLLM {profile.spec.engine.version} caches layers with a sliding window is not known"
     if model.cache is None:
         return "model.shape is not set"
     if found is None or not is_of(found, model):
