@@ -74,6 +74,8 @@ def test_an_engine_that_tells_blocks_of_some_layers_only_is_not_asked() -> None:
         profile = make_profile(model=model, engine={"version": version})
         deployment = make_deployment(template_hash=rendered_record(make_pool(), profile).hash)
         assert (engine_to_measure(running(profile=profile, deployment=deployment)) is not None) is asked
+        told = measured_pool(digest=settings_digest(profile, SMALL))
+        assert bool(measurements(profile, [told])) is asked, "nor is what was told before the shape was stated believed"
 
 
 def test_a_pool_keeps_what_was_measured_while_the_settings_stay() -> None:

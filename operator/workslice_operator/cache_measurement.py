@@ -45,6 +45,8 @@ def measurements(profile: WorkspaceProfile, pools: Iterable[WorkspacePool]) -> M
     """Tokens that the KV cache holds, by slice: the least that engines of the profile's present settings said, in its pools or as its
     status remembers.
     """
+    if cache_told_in_blocks(profile):
+        return {}
     digests = {one: settings_digest(profile, one) for one in profile.spec.slice.profiles}
     remembered = {one.profile: one for one in profile.status.slices if one.source == "measured"}
     found: dict[str, int] = {
