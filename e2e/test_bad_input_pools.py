@@ -50,6 +50,24 @@ def test_deleting_a_profile_leaves_the_running_engines_alone(
     assert engines() == before
 
 
+def test_a_profile_for_other_namespaces_starts_nothing_until_it_is_allowed_and_stops_nothing_when_it_is_not(
+    scratch: Scratch,
+) -> None:
+    scratch.profile(allowedNamespaces=["demo"])
+    scratch.pool()
+    message = scratch.wait_for("ProfileReady", "False", "ProfileNotAllowed")
+    assert f"add {scratch.namespace} to allowedNamespaces of the profile" in message
+    assert scratch.cluster.objects("deployments", scratch.namespace) == []
+    scratch.profile(allowedNamespaces=["demo", scratch.namespace])
+    scratch.wait_for("SlicesGranted", "False", "NoFreeSlice")
+    (before,) = scratch.pods()
+    scratch.profile(allowedNamespaces=["demo"])
+    scratch.wait_for("ProfileReady", "False", "ProfileNotAllowed")
+    assert [pod["metadata"]["uid"] for pod in scratch.pods()] == [before["metadata"]["uid"]]
+    (deployment,) = scratch.cluster.objects("deployments", scratch.namespace)
+    assert deployment["spec"]["replicas"] == 1
+
+
 def test_a_class_larger_than_the_context_is_named_with_both_numbers(scratch: Scratch) -> None:
     scratch.profile(workspace={"maxTokens": 4096, "maxConcurrent": 8})
     scratch.pool(requestClass={"name": "any", "maxTotalTokens": 5000})

@@ -115,6 +115,10 @@ PROFILES = {
         manifests.profile("refused", IMAGE, engine={"warmup": {"prefixes": [{"text": "x"}] * 5}}),
         "spec.engine.warmup.prefixes",
     ),
+    "a list of no namespaces": (
+        manifests.profile("refused", IMAGE, allowedNamespaces=[]),
+        "allowedNamespaces is empty: name the namespaces that may use the profile",
+    ),
     "memory in a unit of disks": (
         manifests.profile("refused", IMAGE, memory={"host": "3GB"}),
         "3GB is no Kubernetes quantity: write a number of at least 0 with k, M, G, T",

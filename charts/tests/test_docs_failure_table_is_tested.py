@@ -40,7 +40,7 @@ def settings(crd: dict[str, Any]) -> dict[str, Any]:
 
 def test_the_fields_that_are_said_to_roll_are_those_that_do() -> None:
     assert (
-        "everything of a profile but `model.shape`; of a\npool `profileRef`, `drain.timeout` and `template`."
+        "everything of a profile but `model.shape` and\n`allowedNamespaces`; of a pool `profileRef`, `drain.timeout` and `template`."
         in OPERATIONS
     )
     assert {re.sub(r"^(profileRef|template)\..*", r"\1", path) for path in rolling(settings(pool_crd()))} == {
@@ -50,4 +50,5 @@ def test_the_fields_that_are_said_to_roll_are_those_that_do() -> None:
     }
     of_profile = settings(profile_crd())
     assert LIVE in of_profile["properties"]["model"]["properties"].pop("shape")["description"]
+    assert LIVE in of_profile["properties"].pop("allowedNamespaces")["description"]
     assert LIVE not in str(of_profile)

@@ -89,6 +89,7 @@ class Reason(StrEnum):
     # ProfileReady
     PROFILE_FOUND = "ProfileFound"
     PROFILE_NOT_FOUND = "ProfileNotFound"
+    PROFILE_NOT_ALLOWED = "ProfileNotAllowed"
     PROFILE_INVALID = "ProfileInvalid"
     PROFILE_DOES_NOT_FIT = "ProfileDoesNotFit"
     CLASS_EXCEEDS_CONTEXT = "ClassExceedsContext"

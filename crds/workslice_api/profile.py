@@ -4,7 +4,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from workslice_api.base import Condition, KubeModel, ObjectMeta
+from workslice_api.base import Condition, KubeModel, Name, ObjectMeta
 from workslice_api.engine_spec import FLAG_OF_ARGUMENT, EngineSpec
 from workslice_api.model_spec import MODEL_RULES, FoundModel, ModelSource
 from workslice_api.quantity import Quantity
@@ -111,6 +111,25 @@ class WorkspaceProfileSpec(KubeModel):
     """What one workspace may hold."""
     engine: EngineSpec = EngineSpec()
     """The vLLM engine and its policy."""
+    allowed_namespaces: Annotated[
+        list[Name] | None,
+        Field(
+            max_length=256,
+            json_schema_extra={
+                "x-kubernetes-list-type": "set",
+                "x-kubernetes-validations": [
+                    {
+                        "rule": "self.size() > 0",
+                        "message": "allowedNamespaces is empty: name the namespaces that may use the profile, or leave the field out, "
+                        "which allows every namespace",
+                    }
+                ],
+            },
+        ),
+    ] = None
+    """Namespaces whose pools may use the profile, and so its slices; unset, every namespace may. An empty list is refused. When a
+    namespace is taken out, what its pools run already is left alone, and keeps its slices until the pool is deleted. Live: takes effect
+    without touching engines."""
 
 
 FLAGS_WITH_FIELD: Final[dict[str, tuple[str, str]]] = {

@@ -87,6 +87,7 @@ PROFILE_CHANGES: dict[str, Any] = {
     "engine.env": [{"name": "X"}],
     "engine.startupTimeout": "9m",
     "engine.warmup": {"prefixes": [{"text": "x"}]},
+    "allowedNamespaces": ["shop"],
 }
 
 

@@ -29,6 +29,11 @@ class Shown:
         return [one for one in yaml.safe_load_all(self.out) if one]
 
 
+def allowing(*namespaces: str) -> dict[str, Any]:
+    raw = raw_profile()
+    return raw | {"spec": raw["spec"] | {"allowedNamespaces": list(namespaces)}}
+
+
 @pytest.fixture
 def render(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
     def run(*objects: Any, flags: tuple[str, ...] = (), nodes: list[Any] | None = None) -> Shown:
@@ -99,6 +104,11 @@ def test_objects_of_others_are_left_out_with_a_note(render: Any) -> None:
             (raw_pool(requestClass={"name": "all", "maxTotalTokens": 9000}), raw_profile()),
             "WorkspacePool shop/chat: requestClass all takes requests of 9000 tokens",
         ),
+        (
+            (raw_pool(), allowing("lab")),
+            "WorkspacePool shop/chat: WorkspaceProfile small may not be used in namespace shop: add shop to allowedNamespaces",
+        ),
+        ((raw_pool(), allowing()), "WorkspaceProfile small: spec.allowedNamespaces: allowedNamespaces is empty: name"),
         (
             (raw_pool(), raw_pool("other", "lab", uid="z"), raw_profile()),
             "WorkspacePool lab/other: the model name tiny belongs to pool shop/chat",
