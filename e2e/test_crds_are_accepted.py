@@ -31,9 +31,23 @@ def test_kubectl_explain_says_whether_a_field_is_live_or_rolls(installation: Ins
     assert "Live:" in words or "Rolls:" in words
 
 
-def test_the_columns_tell_the_whole_story(pools: Installation) -> None:
-    heads = pools.cluster.kubectl("get", "wspool", "-n", "demo").splitlines()[0].split()
-    assert heads == ["NAME", "MODEL", "CLASS", "PROFILE", "DESIRED", "READY", "QUEUE", "READY-CONDITION", "AGE"]
+POOL_HEADS = ["NAME", "MODEL", "CLASS", "PROFILE", "DESIRED", "READY", "QUEUE", "READY-CONDITION", "AGE"]
+PROFILE_HEADS = ["NAME", "MODEL", "SLICE", "TOKENS", "HOST", "POOLS", "ACCEPTED", "FITS", "AGE"]
+
+
+@pytest.mark.parametrize(
+    ("words", "heads"),
+    [
+        (("wspool",), POOL_HEADS),
+        (("wspool", "-o", "wide"), [*POOL_HEADS, "SLICE", "GRANTED", "REASON", "MESSAGE"]),
+        (("wsprof",), PROFILE_HEADS),
+        (("wsprof", "-o", "wide"), [*PROFILE_HEADS, "MESSAGE", "CHOSEN", "FIT"]),
+    ],
+    ids=["pools", "pools in full", "profiles", "profiles in full"],
+)
+def test_the_columns_tell_the_whole_story(pools: Installation, words: tuple[str, ...], heads: list[str]) -> None:
+    listed = pools.cluster.kubectl("get", *words, "-n", "demo").splitlines()
+    assert listed[0].split() == heads
 
 
 def test_the_category_lists_profiles_and_pools(pools: Installation) -> None:

@@ -32,6 +32,8 @@ POOL_COLUMNS: Final[list[Schema]] = [
     {"name": "Queue", "type": "integer", "jsonPath": ".status.queueDepth"},
     _condition_status("Ready-Condition", "Ready"),
     _AGE,
+    {"name": "Slice", "type": "string", "jsonPath": ".status.slices.profile", "priority": 1},
+    {"name": "Granted", "type": "integer", "jsonPath": ".status.slices.granted", "priority": 1},
     _condition_column("Reason", "Ready", "reason"),
     _condition_column("Message", "Ready", "message"),
 ]
