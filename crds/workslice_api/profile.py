@@ -209,6 +209,9 @@ class WorkspaceProfileStatus(KubeModel):
     slice: Annotated[str, Field(max_length=64)] = ""
     """The slice that a new pool would take: the first that has room for the model, by spec.model.shape or as measured, and that the
     cluster has."""
+    start_seconds: int | None = None
+    """How long replicas take from getting a slice to being ready: the median of what the pools' status.lastStart say, renewed when it is
+    off by more than a fifth. Routers tell it to those who find no replica ready and no room to wait."""
     conditions: Annotated[
         list[Condition],
         Field(

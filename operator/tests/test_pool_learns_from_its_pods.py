@@ -40,3 +40,22 @@ async def test_the_profile_hears_what_a_pod_has_found_out_of_its_model(world: Wo
     assert world.woken == [profile_key("small")]
     await world.reconcile()
     assert world.woken == []
+
+
+async def test_the_profile_hears_at_once_of_a_start_that_took_unlike_the_others(world: World) -> None:
+    def put(name: str, minute: int, seconds: int) -> None:
+        pod = engine_pod(name)
+        at = (f"2026-01-01T00:{minute:02}:00Z", f"2026-01-01T00:{minute:02}:{seconds:02}Z")
+        times = dict(zip(("PodScheduled", "Ready"), at, strict=True))
+        conditions = [{"type": kind, "status": "True", "lastTransitionTime": when} for kind, when in times.items()]
+        world.kube.put(pod | {"status": pod["status"] | {"conditions": conditions}})
+
+    await world.reconcile()
+    heard = []
+    for minute, seconds in enumerate((40, 42, 59), start=1):
+        put(f"chat-engine-{minute}", minute, seconds)
+        await world.reconcile()
+        heard.append(profile_key("small") in world.woken)
+        profile = world.kube.objects["WorkspaceProfile", "", "small"]
+        world.kube.put(profile | {"status": {"startSeconds": 40}})
+    assert heard == [True, False, True]

@@ -63,3 +63,10 @@ def test_slices_without_room_for_the_model_do_not_make_up_for_those_that_are_mis
     assert (accepted(status).status, accepted(status).reason) == ("False", Reason.SLICE_NOT_IN_CLUSTER)
     assert "no node has 1g.20gb slices" in accepted(status).message
     assert (status.slice, [one.fits for one in status.slices]) == ("1g.20gb", [True, False])
+
+
+def test_the_pools_of_a_profile_and_no_others_tell_how_long_starts_take() -> None:
+    started = {"lastStart": {"since": NOW.isoformat(), "seconds": 42}}
+    pools = [make_pool("a", status=started), make_pool("b", status={}), make_pool("c", profileRef={"name": "other"})]
+    assert profile_status(make_profile(), pools, None, NOW).start_seconds == 42
+    assert profile_status(make_profile(), pools[1:], None, NOW).start_seconds is None

@@ -9,7 +9,7 @@ from workslice_api.names import ConditionType, Reason
 from workslice_api.pool_replicas import ReplicaStart
 from workslice_operator.observed import PodFacts, QueueSignal
 from workslice_operator.plan import plan
-from workslice_operator.replica_start import impatience, last_start
+from workslice_operator.replica_start import impatience, last_start, tells_more, usual_start
 
 SLEEPY = {"mode": "QueueDepth", "maxReplicas": 2, "scaleToZeroAfter": "30m"}
 SLOW = ReplicaStart(since=NOW.isoformat(), seconds=95)
@@ -69,3 +69,50 @@ def test_a_queue_that_waits_long_enough_or_never_for_a_start_is_not_complained_o
 ) -> None:
     spec = make_pool(scaling=scaling, queue={"coldStartMaxWait": wait}).spec
     assert impatience(spec, SLOW) == ""
+
+
+def starts(*seconds: int) -> list[ReplicaStart | None]:
+    return [None, *(ReplicaStart(since=NOW.isoformat(), seconds=one) for one in seconds)]
+
+
+@pytest.mark.parametrize(
+    ("before", "seconds", "expected"),
+    [
+        (None, (), None),
+        (40, (), 40),
+        (None, (95,), 95),
+        (None, (600, 40), 40),
+        (None, (40, 600, 45), 45),
+        (40, (48,), 40),
+        (40, (49,), 49),
+        (1, (0,), 1),
+    ],
+    ids=[
+        "nothing",
+        "no pool left",
+        "one",
+        "of two the shorter",
+        "of three the middle",
+        "about right",
+        "off",
+        "a second",
+    ],
+)
+def test_a_profile_takes_the_median_of_its_pools_when_what_it_knows_is_off(
+    before: int | None, seconds: tuple[int, ...], expected: int | None
+) -> None:
+    assert usual_start(before, starts(*seconds)) == expected
+
+
+@pytest.mark.parametrize(
+    ("known", "seconds", "hears"),
+    [(None, 95, True), (40, 95, True), (90, 95, False)],
+    ids=["new", "off", "about right"],
+)
+def test_a_profile_hears_at_once_of_a_start_that_was_not_to_be_expected(
+    known: int | None, seconds: int, hears: bool
+) -> None:
+    start = ReplicaStart(since=NOW.isoformat(), seconds=seconds)
+    assert tells_more(known, None, start) is hears
+    assert not tells_more(known, start, start)
+    assert not tells_more(known, start, None)

@@ -12,6 +12,7 @@ from workslice_api.slices import slice_name, slice_resource
 from workslice_operator.finding import Finding
 from workslice_operator.pool_conditions import rfc3339
 from workslice_operator.profile_fit import profile_fit, stated_fit
+from workslice_operator.replica_start import usual_start
 from workslice_operator.slice_choice import choose_slice
 from workslice_operator.slice_inventory import SliceInventory
 
@@ -23,7 +24,8 @@ def profile_status(
 ) -> WorkspaceProfileStatus:
     """The status as of `now`; `pools` may be all pools of the cluster."""
     pools = list(pools)
-    users = sorted(pool.key for pool in pools if pool.spec.profile_ref.name == profile.metadata.name)
+    ours = [pool for pool in pools if pool.spec.profile_ref.name == profile.metadata.name]
+    users = sorted(pool.key for pool in ours)
     fit, stated = profile_fit(profile, inventory, pools), stated_fit(profile, inventory, pools)
     findings = {ConditionType.ACCEPTED: _accepted(profile, stated.rows, inventory), ConditionType.FITS: fit.finding}
     generation, stamp = profile.metadata.generation, rfc3339(now)
@@ -39,6 +41,7 @@ def profile_status(
         slice=choose_slice(profile, stated.rows, inventory, 1, SliceStatus()).slice
         if stated.finding.status is not False
         else "",
+        start_seconds=usual_start(profile.status.start_seconds, (pool.status.last_start for pool in ours)),
         conditions=merge_conditions(profile.status.conditions, fresh),
     )
 

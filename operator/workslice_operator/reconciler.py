@@ -49,6 +49,7 @@ from workslice_operator.plan import RESYNC_SECONDS, Plan, plan, plan_after_faile
 from workslice_operator.pod_warnings import PodWarnings
 from workslice_operator.profile_fit import stated_fit
 from workslice_operator.readable import validation_sentence
+from workslice_operator.replica_start import tells_more
 from workslice_operator.rolling_pools import RollingPools
 from workslice_operator.shared_read import SharedRead
 from workslice_operator.slice_choice import with_chosen_slice
@@ -260,11 +261,13 @@ class PoolReconciler:
             read = await self._write_status(pool, planned.status) or read
             written_at = self._monotonic()
         measured, before = planned.status.slices, stored.slices
-        if measured.kv_tokens and (measured.kv_tokens, measured.measured_for) != (
+        is_measured = measured.kv_tokens and (measured.kv_tokens, measured.measured_for) != (
             before.kv_tokens,
             before.measured_for,
-        ):
-            self._wake(profile_key(pool.spec.profile_ref.name))  # its status shows what was measured
+        )
+        usual = observed.profile.status.start_seconds if observed.profile else None
+        if is_measured or tells_more(usual, stored.last_start, planned.status.last_start):
+            self._wake(profile_key(pool.spec.profile_ref.name))  # its status shows both
         # What is the same is kept once: thousands of pools have thousands of conditions.
         status = read.status if planned.status == read.status else planned.status
         self._remembered[key] = _Remembered(read, status, written_at, applied, disagrees_since)

@@ -34,7 +34,7 @@ def pool(
     }
 
 
-def profile(max_tokens: int = 4000) -> dict[str, Any]:
+def profile(max_tokens: int = 4000, **status: Any) -> dict[str, Any]:
     metadata = _metadata("small", "")
     del metadata["namespace"]
     return {
@@ -44,6 +44,7 @@ def profile(max_tokens: int = 4000) -> dict[str, Any]:
             "slice": {"profiles": ["1g.10gb"]},
             "workspace": {"maxTokens": max_tokens, "maxConcurrent": 3},
         },
+        "status": status,
     }
 
 
@@ -173,6 +174,20 @@ def test_the_order_in_which_things_are_told_does_not_matter() -> None:
     assert [one.uid for one in late.table.pools["serving/short"].replicas] == ["a"]
     late.put(Kind.PROFILE, profile())
     assert late.table.pools["serving/short"].spec.context_tokens == 4000
+
+
+def test_how_long_replicas_take_to_start_reaches_the_pools_of_a_profile_and_no_other_status_does(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster.put(Kind.POOL, pool())
+    cluster.put(Kind.PROFILE, profile(startSeconds=42))
+    assert cluster.table.pools["serving/short"].spec.start_seconds == 42
+    looked_at: list[str] = []
+    monkeypatch.setattr(cluster.table, "put_pool", lambda spec, serving: looked_at.append(spec.key))
+    cluster.put(Kind.PROFILE, profile(startSeconds=42, poolCount=7))
+    assert looked_at == []
+    cluster.put(Kind.PROFILE, profile(startSeconds=60))
+    assert looked_at == ["serving/short"]
 
 
 def test_a_profile_deleted_under_a_running_pool_leaves_it_serving(cluster: Cluster) -> None:

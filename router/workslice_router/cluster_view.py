@@ -30,7 +30,7 @@ class ClusterView:
         self._model_owners = model_owners
         self._versions: dict[Kind, dict[str, str]] = {kind: {} for kind in Kind}
         self._pools: dict[str, WorkspacePool] = {}
-        self._profiles: dict[str, WorkspaceProfileSpec] = {}
+        self._profiles: dict[str, tuple[WorkspaceProfileSpec, int | None]] = {}
         self._slices: dict[str, dict[str, Mapping[str, Any]]] = {}
         self._pool_of_slice: dict[str, str] = {}
         self._claims: dict[str, set[str]] = {}
@@ -54,7 +54,7 @@ class ClusterView:
             case Kind.POOL:
                 self._put_pool(key, WorkspacePool.model_validate(item))
             case Kind.PROFILE:
-                self._put_profile(metadata["name"], WorkspaceProfile.model_validate(item).spec)
+                self._put_profile(metadata["name"], WorkspaceProfile.model_validate(item))
             case Kind.ENDPOINT_SLICE:
                 self._put_slice(key, metadata, item)
         self._versions[kind][key] = version
@@ -97,9 +97,10 @@ class ClusterView:
             self._stale_claims[name] = None
         self._users.setdefault(pool.spec.profile_ref.name, set()).add(key)
 
-    def _put_profile(self, name: str, spec: WorkspaceProfileSpec) -> None:
-        if self._profiles.get(name) != spec:
-            self._profiles[name] = spec
+    def _put_profile(self, name: str, profile: WorkspaceProfile) -> None:
+        known = profile.spec, profile.status.start_seconds
+        if self._profiles.get(name) != known:
+            self._profiles[name] = known
             self._stale.update(dict.fromkeys(self._users.get(name, ())))
 
     def _put_slice(self, key: str, metadata: Mapping[str, Any], item: Mapping[str, Any]) -> None:
@@ -168,9 +169,9 @@ class ClusterView:
             self._conflicts.discard(key)
             table.remove_pool(key)
             return
-        profile = self._profiles.get(pool.spec.profile_ref.name)
+        profile, start_seconds = self._profiles.get(pool.spec.profile_ref.name, (None, None))
         serving = key not in self._conflicts and pool.metadata.deletion_timestamp is None
-        table.put_pool(pool_spec(pool, profile), serving)
+        table.put_pool(pool_spec(pool, profile, start_seconds), serving)
         slices = self._slices.get(key, {})
         table.put_replicas(key, replica_specs(slices.values(), ENGINE_PORT_NAME, frozenset(pool.status.draining)))
 

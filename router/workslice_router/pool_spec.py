@@ -25,9 +25,11 @@ _GPU_SEVENTHS: Final = 7
 _COMPUTE_SHARE: Final = re.compile(r"([1-7])g\.")
 
 
-def pool_spec(pool: WorkspacePool, profile: WorkspaceProfileSpec | None) -> PoolSpec:
-    """What the router needs of a pool. A profile that is missing (deleted under running engines) does not stop the pool: the class's
-    bound stands for the context.
+def pool_spec(
+    pool: WorkspacePool, profile: WorkspaceProfileSpec | None, start_seconds: float | None = None
+) -> PoolSpec:
+    """What the router needs of a pool whose profile's replicas usually take so long to start. A profile that is missing (deleted under
+    running engines) does not stop the pool: the class's bound stands for the context.
     """
     spec = pool.spec
     wanted = spec.request_class.max_total_tokens
@@ -52,6 +54,7 @@ def pool_spec(pool: WorkspacePool, profile: WorkspaceProfileSpec | None) -> Pool
         queue_depth=spec.queue.max_depth,
         queue_wait=duration_seconds(spec.queue.max_wait),
         cold_start_wait=duration_seconds(spec.queue.cold_start_max_wait),
+        start_seconds=start_seconds,
         desired_replicas=_expected_replicas(pool),
         created=created.timestamp() if created is not None else 0.0,
         level=_level(spec.request_class.slo),

@@ -7,6 +7,7 @@ from workslice_router.affinity import Ties, ties_of
 from workslice_router.choose import lends, takes_over
 from workslice_router.classify import classify
 from workslice_router.estimate import Estimator
+from workslice_router.first_replica import SOON
 from workslice_router.openai_errors import Reason, Refusal, Refused, refusal
 from workslice_router.request_body import RequestView
 from workslice_router.routing_table import ClassRoutes, ModelRoutes, Pool, RoutingTable
@@ -201,6 +202,6 @@ def holds(pool: Pool, routes: ModelRoutes, plan: Plan) -> bool:
     return takes_over(pool, plan.prompt_tokens, plan.total, plan.room) or lends(pool, chosen, plan.room)
 
 
-def no_replicas(plan: Plan) -> Refusal:
-    """The model is configured, but nobody can serve this request now."""
-    return refusal(Reason.NO_REPLICAS, retry_after=5, model=plan.routes.name)
+def no_replicas(plan: Plan, retry_after: float = SOON) -> Refusal:
+    """The model is configured, but nobody can serve this request now; perhaps in `retry_after` seconds."""
+    return refusal(Reason.NO_REPLICAS, retry_after=retry_after, model=plan.routes.name)

@@ -56,6 +56,8 @@ class PoolSpec:
     """Seconds."""
     cold_start_wait: float = 300.0
     """Seconds, while no replica is ready but one is wanted."""
+    start_seconds: float | None = None
+    """How long replicas of its profile usually take to start; None: not known."""
     desired_replicas: int = 0
     """What it is worth waiting for: 0 as well when the operator says why none can come."""
     created: float = 0.0
@@ -158,6 +160,8 @@ class Pool:
     pace: EnginePace = FIRST_PACE
     """How its engines work on prompts, as far as is known."""
     retries: RetryBudget = field(default_factory=RetryBudget)
+    missed_since: float | None = None
+    """When the first of those came that had to wait since no replica was ready; None when one was, as far as is known."""
     share: LoadShare = NO_LOAD
     """Whose load its replicas carry."""
     mean_request: MeanRequest = field(init=False)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from workslice_router.choose import best_replica, has_hope, has_live_replica, has_place, ready
 from workslice_router.class_line import Waiter
+from workslice_router.first_replica import SOON, seconds_to_first_replica
 from workslice_router.openai_errors import Reason, Refusal, Refused, refusal
 from workslice_router.request_plan import Plan, holds, no_replicas
 from workslice_router.routing_table import Pool, RoutingTable
@@ -84,6 +85,10 @@ class WaitingRoom:
             Refused: there is no room, or its turn would come too late.
         """
         queue, chosen = pool.queue, plan.chosen
+        if any(ready(one) for one in pool.replicas):
+            pool.missed_since = None
+        elif pool.missed_since is None:
+            pool.missed_since = now
         pushed_out = None
         if not self._has_room(pool, plan.work, body_bytes):
             caller = client.caller
@@ -137,6 +142,7 @@ class WaitingRoom:
                 now,
             )
             if waiter is not None:
+                pool.missed_since = None
                 self._left(source, waiter)
                 ticket: Ticket = waiter.item
                 return ticket
@@ -163,7 +169,7 @@ class WaitingRoom:
         """What to tell one whose time is over."""
         pool, waiter = ticket.pool, ticket.waiter
         if not any(ready(replica) for replica in pool.replicas):
-            return no_replicas(ticket.plan)
+            return no_replicas(ticket.plan, self._after_start(pool, now))
         after = self._retry_after(ticket.plan, pool, waiter.caller, now)
         return refusal(Reason.QUEUE_TIMEOUT, retry_after=after, pool=pool.key, seconds=round(now - waiter.enqueued, 1))
 
@@ -208,9 +214,18 @@ class WaitingRoom:
         return refusal(Reason.QUEUE_FULL, retry_after=after, pool=pool.key, depth=len(pool.queue))
 
     def _retry_after(self, plan: Plan, pool: Pool, caller: str, now: float) -> float:
-        """When a place is likely: at the queue's own pace, or a quarter of its longest wait while nothing is known yet."""
+        """When a place is likely: at the queue's own pace, or a quarter of its longest wait while nothing is known yet, or when a replica
+        will be there.
+        """
+        if pool.spec.start_seconds is not None and not any(ready(one) for one in pool.replicas):
+            return self._after_start(pool, now)
         wait = pool.queue.expected_wait(plan.chosen.name, plan.chosen.priority, caller, now)
         return self._jittered(pool.spec.queue_wait / 4 if wait is None else wait)
+
+    def _after_start(self, pool: Pool, now: float) -> float:
+        if pool.spec.start_seconds is None:
+            return SOON
+        return self._jittered(seconds_to_first_replica(pool.spec.start_seconds, pool.missed_since, now))
 
     def _jittered(self, seconds: float) -> float:
         return min(_LONGEST_RETRY_AFTER, seconds) * (1 + _JITTER * self._random())
