@@ -37,6 +37,7 @@ VALUES: dict[str, dict[str, Any]] = {
         "operator": {
             "image": {"repository": "localhost:5000/workslice/operator", "tag": "abc", "pullPolicy": "Never"},
             "logLevel": "debug",
+            "poolsRolledAtOnce": 5,
             "nodeSelector": {"pool": "system"},
             "tolerations": [{"key": "system", "operator": "Exists"}],
             "podLabels": {"team": "platform"},

@@ -15,6 +15,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "text for a number": ({"router": {"replicas": "two"}}, "/router/replicas"),
     "no drain time": ({"router": {"drainTimeout": 0}}, "/router/drainTimeout"),
     "unknown log level": ({"operator": {"logLevel": "loud"}}, "/operator/logLevel"),
+    "no pool at a time": ({"operator": {"poolsRolledAtOnce": 0}}, "/operator/poolsRolledAtOnce"),
     "unknown service type": ({"router": {"service": {"type": "ExternalName"}}}, "/router/service/type"),
     "owner that is no namespace": ({"modelOwners": {"tiny": "Team A"}}, "/modelOwners/tiny"),
     "secret name with a slash": ({"apiKeys": {"existingSecret": "a/b"}}, "/apiKeys/existingSecret"),

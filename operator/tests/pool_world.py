@@ -34,13 +34,14 @@ class World:
         self.metrics = Metrics()
         self.start()
 
-    def start(self) -> None:
+    def start(self, rolled_at_once: int = 50) -> None:
         """A new process: nothing is remembered."""
         self.reconciler = PoolReconciler(
             kube=self.kube,
             live=self.kube,
             parse=WorkspacePool.model_validate,
             installation=Installation("workslice", {"app": "router"}, {"app": "operator"}),
+            rolled_at_once=rolled_at_once,
             claims=ModelClaims(PoolList(self.kube), {}, self.woken.append),
             inventory=shared_inventory(self.kube),
             signal=lambda _: self.demand,

@@ -11,6 +11,7 @@ def test_flags_become_settings() -> None:
             "--router-selector=app=router,tier=edge",
             "--operator-selector=app=operator",
             '--model-owners={"tiny": "shop"}',
+            "--pools-rolled-at-once=7",
             "--metrics-port=0",
             "--log-level=debug",
         ],
@@ -21,6 +22,7 @@ def test_flags_become_settings() -> None:
     assert settings.installation.operator_selector == {"app": "operator"}
     assert (settings.router_service, settings.metrics_port, settings.log_level) == ("admin", 0, "debug")
     assert settings.model_owners == {"tiny": "shop"}
+    assert settings.pools_rolled_at_once == 7
 
 
 def test_inside_a_pod_the_environment_names_namespace_and_process() -> None:
@@ -36,6 +38,8 @@ def test_inside_a_pod_the_environment_names_namespace_and_process() -> None:
         (["--namespace=ws", "--model-owners={"], "not JSON"),
         (["--namespace=ws", "--model-owners=[]"], "expected an object"),
         (["--namespace=ws", "--log-level=loud"], "invalid choice"),
+        (["--namespace=ws", "--pools-rolled-at-once=0"], "'0' is not a whole number of at least 1"),
+        (["--namespace=ws", "--pools-rolled-at-once=many"], "'many' is not a whole number of at least 1"),
     ],
 )
 def test_wrong_flags_end_with_a_usage_message(

@@ -71,6 +71,7 @@ class Operator:
             live=LiveReads(fenced, watched),
             parse=pools.parse,
             installation=installation,
+            rolled_at_once=settings.pools_rolled_at_once,
             claims=ModelClaims(pools, settings.model_owners, self.workers.add),
             inventory=self.kinds.inventory,
             signal=self.signals.signal,

@@ -91,6 +91,7 @@ class PoolReconciler:
         live: Reads,
         parse: Callable[[Object], WorkspacePool],
         installation: Installation,
+        rolled_at_once: int,
         claims: ModelClaims,
         inventory: SharedRead[SliceInventory | None],
         signal: Callable[[str], QueueSignal | None],
@@ -103,7 +104,8 @@ class PoolReconciler:
         monotonic: Callable[[], float],
         found: FoundModels,
     ) -> None:
-        """`kube` may tell what was so a moment ago, `live` tells what is; `parse` reads a raw pool; `signal` gives the demand of a pool
+        """`kube` may tell what was so a moment ago, `live` tells what is; `parse` reads a raw pool; of all pools `rolled_at_once` have
+        replicas replaced at the same time; `signal` gives the demand of a pool
         (namespace/name), `routers` their report on its replicas, `engine` the load of the engine at an IP address; `found` hears what pods
         find out of models; `wake` queues a key; `clock` tells UTC time with its zone.
         """
@@ -126,7 +128,7 @@ class PoolReconciler:
         self._found = found
         self._remembered: dict[Key, _Remembered] = {}
         self._unreadable: set[Key] = set()
-        self._rolling = RollingPools(wake)
+        self._rolling = RollingPools(wake, rolled_at_once)
         self._measurer = EngineMeasurer(engine, wake, monotonic)
 
     async def reconcile(self, key: Key) -> float | None:

@@ -13,13 +13,14 @@ from workslice_operator.observed import Observed
 from workslice_operator.plan import Plan
 
 MOST_AT_ONCE: Final = 50
-"""Pools whose replicas are replaced at the same time, in the whole cluster: each has one replica out of service meanwhile."""
+"""Unless the chart says otherwise: pools whose replicas are replaced at the same time, in the whole cluster. Each has one replica out of
+service meanwhile."""
 
 
 class RollingPools:
     """Turns of one process; all of it can be lost, since a rollout under way shows at its Deployment."""
 
-    def __init__(self, wake: Callable[[Key], None], most: int = MOST_AT_ONCE) -> None:
+    def __init__(self, wake: Callable[[Key], None], most: int) -> None:
         """`wake` queues the key of a pool whose turn it is."""
         self._wake = wake
         self._most = most

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from workslice_api import names
 from workslice_operator.installation import Installation
+from workslice_operator.rolling_pools import MOST_AT_ONCE
 
 
 @dataclass(frozen=True)
@@ -18,6 +19,8 @@ class Settings:
     """Service (in the installation's namespace) whose EndpointSlices list the routers' admin ports."""
     model_owners: Mapping[str, str] = field(default_factory=dict)
     """Model name → the namespace that alone may serve it."""
+    pools_rolled_at_once: int = MOST_AT_ONCE
+    """Pools whose replicas are replaced at the same time, in the whole cluster; at least 1."""
     identity: str = "operator"
     """Name of this process in the Lease and in Events (its pod)."""
     metrics_port: int = names.OPERATOR_METRICS_PORT
@@ -46,6 +49,12 @@ def model_owners(text: str) -> dict[str, str]:
     return owners
 
 
+def _at_least_one(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
+    return int(text)
+
+
 def parse_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> Settings:
     """Settings from the command line; exits with a usage message (status 2) when they are wrong."""
     parser = argparse.ArgumentParser(
@@ -64,6 +73,12 @@ def parse_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> 
     parser.add_argument(
         "--model-owners", type=model_owners, default={}, metavar="JSON", help='{"model-name": "namespace"}'
     )
+    parser.add_argument(
+        "--pools-rolled-at-once",
+        type=_at_least_one,
+        default=Settings.pools_rolled_at_once,
+        help="pools whose replicas are replaced at the same time, in the whole cluster",
+    )
     parser.add_argument("--metrics-port", type=int, default=Settings.metrics_port, help="/metrics, /healthz, /readyz")
     parser.add_argument("--log-level", choices=("debug", "info", "warning", "error"), default="info")
     flags = parser.parse_args(arguments)
@@ -73,6 +88,7 @@ def parse_settings(arguments: Sequence[str], environment: Mapping[str, str]) -> 
         installation=Installation(flags.namespace, flags.router_selector, flags.operator_selector),
         router_service=flags.router_service,
         model_owners=flags.model_owners,
+        pools_rolled_at_once=flags.pools_rolled_at_once,
         identity=environment.get("POD_NAME") or environment.get("HOSTNAME") or "operator",
         metrics_port=flags.metrics_port,
         log_level=flags.log_level,
