@@ -43,6 +43,7 @@ async def test_a_paused_pool_gets_one_event_and_one_status_and_then_no_write_at_
     assert world.reason("Paused") == "Paused"
     pool = world.kube.objects["WorkspacePool", "shop", "chat"]
     pool["spec"]["replicas"] = 5
+    pool["metadata"]["generation"] = 7
     world.kube.remove("Service", "shop", "chat-engine")
     world.demand = QueueSignal(3, 4)
     for _ in range(3):

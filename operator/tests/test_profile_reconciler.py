@@ -105,6 +105,18 @@ async def test_a_paused_profile_is_written_once_more_and_wakes_its_pools_both_ti
         assert ("Paused" in types) == (value is not None)
 
 
+async def test_a_change_of_a_paused_profile_writes_nothing() -> None:
+    raw = raw_profile()
+    raw["metadata"]["annotations"] = {PAUSED_ANNOTATION: "true"}
+    kube = FakeKube(NODE, raw, raw_pool())
+    profiles = reconciler(kube, [])
+    await profiles.reconcile(KEY)
+    kube.writes.clear()
+    kube.objects["WorkspaceProfile", "", "small"]["metadata"]["generation"] = 7
+    await profiles.reconcile(KEY)
+    assert kube.writes == []
+
+
 async def test_a_verdict_that_changes_with_the_nodes_wakes_the_pools_and_is_looked_for() -> None:
     profile = raw_profile()
     numbers = ("parameters", "layers", "hiddenSize", "intermediateSize", "kvHeads", "headSize", "vocabulary")

@@ -31,7 +31,10 @@ def pause_of_profile(profile: WorkspaceProfile, of: str = "") -> Finding | None:
 
 
 def with_pause(conditions: Sequence[Condition], pause: Finding, generation: int, now: datetime) -> list[Condition]:
-    """The conditions as they were, and Paused beside them."""
+    """The conditions as they were, and Paused beside them; the very same once it is there, whatever changes meanwhile."""
+    known = says_paused(conditions)
+    if known is not None and (known.reason, known.message) == (pause.reason, pause.message):
+        return list(conditions)
     others = [one for one in conditions if one.type != ConditionType.PAUSED]
     fresh = condition(ConditionType.PAUSED, True, pause.reason, pause.message, generation, rfc3339(now))
     return merge_conditions(conditions, [*others, fresh])
