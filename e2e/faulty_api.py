@@ -141,7 +141,8 @@ class FaultyApi:
         headers = {name: request.headers[name] for name in ("Accept", "Content-Type") if name in request.headers}
         url = URL(self._server + request.raw_path, encoded=True)
         body = await request.read() or None
-        assert request.transport is not None
+        connection = request.transport
+        assert connection is not None
         try:
             async with self._session.request(
                 request.method, url, data=body, headers=headers, skip_auto_headers=["Content-Type"]
@@ -151,16 +152,16 @@ class FaultyApi:
                 )
                 await relayed.prepare(request)
                 if asked.is_watch:
-                    self._watches[request.transport] = asked
+                    self._watches[connection] = asked
                 async for chunk in answer.content.iter_any():
                     self.expired += asked.is_watch and _GONE in chunk
                     await relayed.write(chunk)
                 return relayed
         except aiohttp.ClientConnectionError:  # the API is away: so is this
-            request.transport.abort()
+            connection.abort()
             return web.Response(status=502)
         finally:
-            self._watches.pop(request.transport, None)
+            self._watches.pop(connection, None)
 
 
 @contextmanager

@@ -1,10 +1,8 @@
 """Operators whose clocks are a minute ahead and a minute behind: the Lease, drains and what a pool remembers work all the same."""
 
-import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 from demo.waiting import NotYet, wait_until
@@ -13,6 +11,7 @@ from bare_api import SYSTEM, BareApi
 from bare_pools import CHILD, idle_pool, wait_for_child
 from faulty_api import faulty_api
 from operator_process import OperatorProcess, operator_process
+from played_kubelet import run_as_a_kubelet_would
 from scratch import Scratch
 
 TAKEOVER_SECONDS = 20
@@ -97,31 +96,3 @@ def one_replica(pool: Scratch) -> None:
 def later(bare: BareApi, since: datetime, seconds: float) -> None:
     if (left := seconds - (renewed(bare) - since).total_seconds()) > 0:
         raise NotYet(f"{left:.1f} s")
-
-
-def run_as_a_kubelet_would(pool: Scratch) -> None:
-    """Give the Deployment the pods and the status that controllers and a node would give it."""
-    deployment = pool.cluster.get("deployment", CHILD, pool.namespace)
-    replicas = deployment["spec"]["replicas"]
-    counts = dict.fromkeys(("replicas", "updatedReplicas", "readyReplicas", "availableReplicas"), replicas)
-    # Of a controller that is never behind: annotations that the operator writes count as new generations.
-    patch_status(pool, "deployment", CHILD, {"observedGeneration": 1000, **counts})
-    template = deployment["spec"]["template"]
-    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    true = {"status": "True", "lastTransitionTime": now}
-    conditions = [{"type": kind, **true} for kind in ("PodScheduled", "ContainersReady", "Ready")]
-    for number in range(replicas):
-        name = f"{CHILD}-{number}"
-        metadata = {**template["metadata"], "name": name, "namespace": pool.namespace}
-        spec = {**template["spec"], "nodeName": "node"}
-        pool.cluster.apply([{"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}])
-        engine = {"name": "engine", "ready": True, "restartCount": 0, "image": "engine:1", "imageID": ""}
-        containers = [{**engine, "state": {"running": {"startedAt": now}}}]
-        ip = f"192.0.2.{number + 1}"
-        status: dict[str, Any] = {"phase": "Running", "podIP": ip, "podIPs": [{"ip": ip}], "startTime": now}
-        patch_status(pool, "pod", name, {**status, "conditions": conditions, "containerStatuses": containers})
-
-
-def patch_status(pool: Scratch, kind: str, name: str, status: dict[str, Any]) -> None:
-    where = (kind, name, "-n", pool.namespace, "--subresource=status", "--type=merge")
-    pool.cluster.kubectl("patch", *where, "-p", json.dumps({"status": status}))
