@@ -60,6 +60,16 @@ def test_an_idle_pool_sleeps_and_the_first_requests_wake_it_and_are_answered(sle
     assert after <= WOKEN_SECONDS + BUSY_SECONDS
 
 
+def test_a_profile_knows_how_long_its_replicas_take_to_start(pools: Installation) -> None:
+    def learned() -> int:
+        seconds = pools.cluster.get("wsprof", "demo-short")["status"].get("startSeconds")
+        if seconds is None:
+            raise NotYet("no replica of the profile has told how long it took")
+        return int(seconds)
+
+    assert 0 <= wait_until("the profile has learned it", learned, seconds=60) <= LONGEST_START_SECONDS
+
+
 def _patch(installation: Installation, scaling: dict[str, Any]) -> None:
     installation.cluster.patch("wspool", "short", "demo", {"spec": {"scaling": scaling}})
 
