@@ -5,9 +5,9 @@ from datetime import UTC, datetime, timedelta
 from fleet import MAX_REPLICAS, MIN_REPLICAS, Look
 
 from workslice_api.pool import ScalingMemory, WorkspacePoolSpec
+from workslice_operator.follow_demand import POLL_SECONDS
 from workslice_operator.observed import QueueSignal
 from workslice_operator.scaling import ReplicaCounts, decide
-from workslice_operator.signals import POLL_SECONDS
 from workslice_operator.weighed_depth import remember
 
 _START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -86,7 +86,7 @@ class RouterState(KubeModel):
     synced: bool = False
     """The router has seen all pools at least once."""
     asked_in_vain: int = 0
-    """Requests since the router started that found no ready replica in the pool that they belong to. `/asked-in-vain?after=N&seconds=S`
-    on the same port answers as soon as this is not N, or after S seconds."""
+    """Requests since the router started for pools that sleep (scaled to zero for want of requests). `/asked-in-vain?after=N&seconds=S` on
+    the same port answers as soon as this is not N, or after S seconds."""
     pools: dict[str, PoolState] = {}
     """By namespace/name."""

@@ -5,6 +5,7 @@ import pytest
 from pool_objects import child, engine_pod, raw_pool, raw_profile
 from pool_world import KEY, World
 
+from workslice_api.names import PAUSED_ANNOTATION
 from workslice_operator.engine_measurer import AGAIN_SECONDS
 from workslice_operator.keys import profile_key
 from workslice_operator.kube_api import NamespaceGoing, Refused, Unavailable
@@ -362,8 +363,19 @@ async def test_a_request_between_two_looks_wakes_a_pool_that_sleeps_and_no_other
     assert world.reconciler.any_asleep() is asleep
     world.woken.clear()
     world.demand = QueueSignal(queued=3, running=0, asked=8)
-    world.reconciler.wake_asleep()
-    assert world.woken == ([KEY] if asleep else [])
+    woken = world.reconciler.wake_asleep()
+    assert [*woken] == world.woken == ([KEY] if asleep else [])
+
+
+async def test_no_request_wakes_a_pool_that_is_paused(world: World) -> None:
+    scaling = {"mode": "QueueDepth", "maxReplicas": 4, "scaleToZeroAfter": "30m"}
+    paused = raw_pool(scaling=scaling) | {"status": {"scaling": {"asleep": True, "asked": 5}}}
+    paused["metadata"]["annotations"] = {PAUSED_ANNOTATION: "true"}
+    world.kube.put(paused)
+    await world.reconcile()
+    assert not world.reconciler.any_asleep()
+    world.demand = QueueSignal(queued=3, running=0, asked=8)
+    assert world.reconciler.wake_asleep() == frozenset()
 
 
 async def test_old_numbers_wake_a_pool_that_does_not_scale(world: World) -> None:

@@ -13,6 +13,7 @@ from workslice_operator.cached_kube import CachedKube, LiveReads
 from workslice_operator.crds_present import wait_for_crds
 from workslice_operator.engine_metrics import EngineMetrics
 from workslice_operator.event_writer import EventWriter
+from workslice_operator.follow_demand import follow_demand
 from workslice_operator.found_models import FoundModels
 from workslice_operator.handlers import registry_of_handlers, watch
 from workslice_operator.health_server import health_server
@@ -29,7 +30,7 @@ from workslice_operator.readable import PoolList
 from workslice_operator.reconciler import PoolReconciler
 from workslice_operator.resync import Resync
 from workslice_operator.settings import Settings, parse_settings
-from workslice_operator.signals import POLL_SECONDS, RouterHttp, RouterSignals, router_http
+from workslice_operator.signals import RouterHttp, RouterSignals, router_http
 from workslice_operator.watched_kinds import WatchedKinds
 from workslice_operator.work_queue import WorkQueue
 from workslice_operator.workers import Workers
@@ -131,7 +132,7 @@ class Operator:
                 tasks += [
                     group.create_task(self.workers.run(), name="workers"),
                     group.create_task(self.resync.run(self._resynced), name="resync"),
-                    group.create_task(self._follow_demand(), name="demand"),
+                    group.create_task(follow_demand(self.signals, self.pools), name="demand"),
                 ]
                 await asyncio.sleep(0)
                 self.working = True
@@ -156,17 +157,6 @@ class Operator:
             log.warning("not reconciled, will be retried: %s", error or "timed out", extra={"key": str(key)})
         else:
             log.error("reconcile failed, will be retried", extra={"key": str(key)}, exc_info=error)
-
-    async def _follow_demand(self) -> None:
-        while True:
-            await self.signals.read()
-            self.pools.demand_changed()
-            # Depths are compared at looks two seconds apart: what is seen between them wakes pools that sleep and does no more.
-            end = asyncio.get_running_loop().time() + POLL_SECONDS
-            while self.pools.any_asleep() and await self.signals.asked_in_vain(end):
-                await self.signals.read()
-                self.pools.wake_asleep()
-            await asyncio.sleep(end - asyncio.get_running_loop().time())
 
     def _spec_changed(self, key: Key) -> None:
         self.workers.add(key, urgent=True)

@@ -198,16 +198,19 @@ class PoolReconciler:
 
     def any_asleep(self) -> bool:
         """Whether a request may have to wake a pool."""
-        return any(known.status.scaling.asleep for known in self._remembered.values())
+        return any(_sleeps(known) for known in self._remembered.values())
 
-    def wake_asleep(self) -> None:
-        """Queue the pools that sleep and were asked for."""
-        for key, known in self._remembered.items():
-            asleep = known.status.scaling.asleep and not says_paused(known.status.conditions)
-            if asleep and could_change(
-                known.pool.spec.scaling, known.status, self._signal(known.pool.key), self._clock()
-            ):
-                self._wake(key)
+    def wake_asleep(self) -> frozenset[Key]:
+        """Queue the pools that sleep and were asked for; returns them."""
+        asked = frozenset(
+            key
+            for key, known in self._remembered.items()
+            if _sleeps(known)
+            and could_change(known.pool.spec.scaling, known.status, self._signal(known.pool.key), self._clock())
+        )
+        for key in asked:
+            self._wake(key)
+        return asked
 
     def known_keys(self) -> tuple[Key, ...]:
         """Pools that were there when last looked at."""
@@ -386,3 +389,8 @@ class PoolReconciler:
         self._metrics.show_faults("pool_fault", faults(status.conditions), *labels)
         self._metrics.set("pool_desired_replicas", status.desired_replicas, *labels)
         self._metrics.set("pool_ready_replicas", ready, *labels)  # the status of a paused pool is old
+
+
+def _sleeps(known: _Remembered) -> bool:
+    """Whether a request wakes it; nothing does while it is paused."""
+    return known.status.scaling.asleep and not says_paused(known.status.conditions)

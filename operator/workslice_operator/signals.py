@@ -17,10 +17,9 @@ from workslice_operator.metrics import Metrics
 from workslice_operator.observed import QueueSignal, RouterReport
 from workslice_operator.router_report import router_report
 
-POLL_SECONDS = 2.0
 ANSWER_TIMEOUT = 1.5
 SHORTEST_SECONDS = 0.25
-"""Between two readings, however many requests come for pools that have no replica yet."""
+"""Between two readings, however many requests come for pools that sleep."""
 STALE_SECONDS = 10.0
 """A signal older than this is unknown: the reading loop itself may hang or the API be away."""
 
@@ -87,7 +86,7 @@ class RouterSignals:
             self._complain("")
 
     async def asked_in_vain(self, until: float) -> bool:
-        """Wait for a request that found no replica, until a time of the loop's clock: whether one has come since the last `read`."""
+        """Wait for a request for a pool that sleeps, until a time of the loop's clock: whether one has come since the last `read`."""
         loop = asyncio.get_running_loop()
         began = loop.time()
         hold = until - began - SHORTEST_SECONDS

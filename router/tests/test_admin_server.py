@@ -80,12 +80,12 @@ async def test_whoever_asks_while_another_is_answered_sees_all_pools_too(
     assert {len(RouterState.model_validate_json(answer.content).pools) for answer in answers} == {2001}
 
 
-async def test_tells_at_once_of_a_request_for_a_pool_without_replicas(admin: Admin, client: httpx.AsyncClient) -> None:
+async def test_tells_at_once_of_a_request_for_a_pool_that_sleeps(admin: Admin, client: httpx.AsyncClient) -> None:
     table = admin.bench.table
     waiting = asyncio.create_task(client.get("/asked-in-vain?after=0&seconds=20"))
     state = RouterState.model_validate_json((await client.get("/state")).content)
     assert (state.asked_in_vain, waiting.done()) == (0, False)
-    table.put_pool(replace(SHORT, desired_replicas=1))
+    table.put_pool(replace(SHORT, desired_replicas=1, asleep=True))
     table.put_replicas(SHORT.key, [])
     table.commit()
     admin.bench.ask()

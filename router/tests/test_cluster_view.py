@@ -160,6 +160,12 @@ def test_only_a_pool_that_a_request_wakes_is_waited_for_at_zero(
     assert cluster.table.pools["serving/short"].spec.desired_replicas == expected
 
 
+@pytest.mark.parametrize("asleep", [True, False])
+def test_a_pool_sleeps_as_long_as_its_status_says_so(cluster: Cluster, asleep: bool) -> None:
+    cluster.put(Kind.POOL, pool(status={"desiredReplicas": 0, "scaling": {"asleep": asleep}}))
+    assert cluster.table.pools["serving/short"].spec.asleep is asleep
+
+
 def test_what_the_operator_said_of_an_older_pool_stops_nobody_from_waiting(cluster: Cluster) -> None:
     corrected = pool(status=engines_ready("PodsRefused", generation=1))
     corrected["metadata"]["generation"] = 2

@@ -85,7 +85,7 @@ def test_a_thousand_changed_pools_are_renewed_in_small_steps_and_once() -> None:
 
 def test_what_happens_while_pools_are_renewed_shows_as_a_whole_in_the_next_document() -> None:
     others = [(replace(SHORT, key=f"serving/p{number}", model=f"m{number}"), ()) for number in range(POOLS_PER_STEP)]
-    bench = Bench(table_of((replace(SHORT, desired_replicas=1), ()), *others))
+    bench = Bench(table_of((replace(SHORT, desired_replicas=1, asleep=True), ()), *others))
     bench.table.synced = False
     document = StateDocument(bench.table, "r")
     steps = document.refresh(bench.now)

@@ -56,6 +56,7 @@ def pool_spec(
         cold_start_wait=duration_seconds(spec.queue.cold_start_max_wait),
         start_seconds=start_seconds,
         desired_replicas=_expected_replicas(pool),
+        asleep=pool.status.scaling.asleep,
         created=created.timestamp() if created is not None else 0.0,
         level=_level(spec.request_class.slo),
         first_pace=_first_pace(profile, pool.status.slices.profile),

@@ -60,6 +60,8 @@ class PoolSpec:
     """How long replicas of its profile usually take to start; None: not known."""
     desired_replicas: int = 0
     """What it is worth waiting for: 0 as well when the operator says why none can come."""
+    asleep: bool = False
+    """Scaled to zero for want of requests: the next one wakes it."""
     created: float = 0.0
     """Unix time, for GET /v1/models."""
     level: ServiceLevel | None = None
@@ -227,7 +229,7 @@ class RoutingTable:
         self.on_change: Callable[[Collection[Pool]], None] | None = None
         """Told after a commit which pools it touched, the removed ones included."""
         self.asked_in_vain = 0
-        """Requests that found no ready replica in the pool that they belong to; whoever may wake a pool that sleeps waits for them."""
+        """Requests that belong to a pool that sleeps; whoever may wake it waits for them."""
         self.on_asked_in_vain: Callable[[], None] | None = None
         """Told of each."""
         self.has_levels = False
@@ -318,6 +320,8 @@ class RoutingTable:
         """A request belongs to a pool that has no ready replica, whoever serves it."""
         pool.asked += 1
         self.changed.add(pool)
+        if not pool.spec.asleep:  # nobody can bring a replica sooner that is on its way or cannot come
+            return
         self.asked_in_vain += 1
         if self.on_asked_in_vain is not None:
             self.on_asked_in_vain()
