@@ -1,10 +1,12 @@
 from typing import Any
 
-from workslice_operator.object_store import ObjectStore
+import pytest
+
+from workslice_operator.object_store import ObjectStore, pool_of
 
 
 def raw(name: str = "a", version: int = 1, uid: str = "u", pool: str = "", **fields: Any) -> dict[str, Any]:
-    labels = {"workslice.dev/pool": pool} if pool else {}
+    labels = {"workslice.dev/pool": pool, "app.kubernetes.io/managed-by": "workslice"} if pool else {}
     metadata = {"namespace": "shop", "name": name, "uid": uid, "resourceVersion": str(version), "labels": labels}
     return {"metadata": metadata, **fields}
 
@@ -113,6 +115,23 @@ def test_objects_are_found_by_the_label_of_their_pool() -> None:
     store.put(raw("b", version=2, pool="other"))
     assert store.of_pool("shop", "chat") == []
     assert store.of_pool("elsewhere", "other") == []
+
+
+def test_what_carries_the_label_of_a_pool_and_is_not_managed_by_workslice_is_of_no_pool() -> None:
+    store = ObjectStore(without_version)
+    foreign = raw("a", pool="chat")
+    del foreign["metadata"]["labels"]["app.kubernetes.io/managed-by"]
+    store.put(foreign)
+    assert store.of_pool("shop", "chat") == []
+
+
+@pytest.mark.parametrize("now_of", ["other", ""])
+def test_what_changes_its_pool_is_told_to_be_gone_from_the_former_one(now_of: str) -> None:
+    told: list[tuple[str, bool]] = []
+    store = ObjectStore(without_version, lambda one, there: told.append((pool_of(one), there)))
+    store.put(raw(version=1, pool="chat"))
+    store.update(raw(version=2, pool=now_of))
+    assert told == [("chat", True), ("chat", False), (now_of, True)]
 
 
 def test_what_a_list_lacks_is_told() -> None:

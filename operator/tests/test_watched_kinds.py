@@ -1,4 +1,10 @@
+from collections.abc import Callable
+
+import pytest
+
+from workslice_api.names import MANAGED_BY, MANAGED_BY_LABEL, POOL_LABEL
 from workslice_operator.cached_kube import LiveReads
+from workslice_operator.keys import Key, pool_key
 from workslice_operator.kube_api import NODES, PODS, Object, Refused, Resource
 from workslice_operator.watched_kinds import WatchedKinds
 
@@ -31,8 +37,8 @@ class Api:
         return self.pods
 
 
-def kinds_of(api: Api) -> WatchedKinds:
-    kinds = WatchedKinds(api, lambda key: None, lambda cordoned: None)  # type: ignore[arg-type]
+def kinds_of(api: Api, wake: Callable[[Key], None] = lambda key: None) -> WatchedKinds:
+    kinds = WatchedKinds(api, wake, lambda cordoned: None)  # type: ignore[arg-type]
     kinds._watches[NODES]._take("ADDED", NODE)
     return kinds
 
@@ -82,3 +88,32 @@ async def test_slices_that_may_not_be_read_are_unknown() -> None:
     api = Api()
     api.refused = True
     assert await WatchedKinds(api, lambda key: None, lambda cordoned: None).inventory.get() is None  # type: ignore[arg-type]
+
+
+def of_pool(one: Object, **labels: str) -> Object:
+    return {**one, "metadata": {**one["metadata"], "labels": labels}}
+
+
+OURS = {MANAGED_BY_LABEL: MANAGED_BY}
+CHAT = {**OURS, POOL_LABEL: "chat"}
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [{**OURS, POOL_LABEL: "other"}, OURS, {POOL_LABEL: "chat"}, {}],
+    ids=["other pool", "no pool", "not managed", "no label"],
+)
+@pytest.mark.parametrize("read_first", [False, True])
+async def test_a_pod_that_leaves_its_pool_wakes_both(labels: dict[str, str], read_first: bool) -> None:
+    woken: set[Key] = set()
+    api = Api(of_pool(pod("1", 5), **labels))
+    kinds = kinds_of(api, woken.add)
+    kinds._watches[PODS]._take("ADDED", of_pool(pod("1", 4), **CHAT))
+    assert woken == {pool_key("shop", "chat")}
+    woken.clear()
+    if read_first:
+        await LiveReads(api, kinds.watched).list(PODS, "shop")  # type: ignore[arg-type]
+    kinds._watches[PODS]._take("MODIFIED", api.pods[0])
+    taken_over = {pool_key("shop", "other")} if labels.get(POOL_LABEL) == "other" and not read_first else set()
+    assert woken == {pool_key("shop", "chat")} | taken_over
+    assert used(kinds) == 1

@@ -13,7 +13,7 @@ from typing import Final
 
 import orjson
 
-from workslice_api.names import POOL_LABEL
+from workslice_api.names import MANAGED_BY, MANAGED_BY_LABEL, POOL_LABEL
 from workslice_operator.kube_api import Object
 
 Name = tuple[str, str]
@@ -32,7 +32,7 @@ class _Stored:
     version: int
     content: bytes
     pool: str
-    """Of the label; empty without one."""
+    """See pool_of."""
 
 
 class ObjectStore:
@@ -43,8 +43,8 @@ class ObjectStore:
     ) -> None:
         """`keep` gives what is kept of a raw object; its resourceVersion is kept in any case and counts for no change.
 
-        `changed` gets each object that is new, changed in what is kept of it, or gone (then with False), whoever changes the store: so
-        what is counted along with it is always what it holds.
+        `changed` gets each object that is new, changed in what is kept of it, or gone, be it only from its pool (then with False), whoever
+        changes the store: so what is counted along with it is always what it holds.
         """
         self._keep = keep
         self._changed = changed
@@ -95,14 +95,14 @@ class ObjectStore:
         before = self._objects.get(name)
         content = self._packed(orjson.dumps(self._keep(raw)))
         name = sys.intern(name[0]), name[1]
-        pool = sys.intern((raw["metadata"].get("labels") or {}).get(POOL_LABEL, ""))
+        pool = sys.intern(pool_of(raw))
         self._forget(name)
         self._objects[name] = _Stored(uid, _version(raw), content, pool)
         if pool:
             self._of_pool.setdefault((name[0], pool), set()).add(name[1])
         if before is not None and before.content == content:
             return False
-        if before is not None and before.uid != uid:
+        if before is not None and (before.uid, before.pool) != (uid, pool):
             self._changed(self._unpacked(before.content), False)
         self._changed(raw, True)
         return True
@@ -148,7 +148,7 @@ class ObjectStore:
         return None if stored is None else self._read(stored)
 
     def of_pool(self, namespace: str, pool: str) -> list[Object]:
-        """What is kept of the objects that carry a pool's label."""
+        """What is kept of the objects that are a pool's."""
         names = self._of_pool.get((namespace, pool), ())
         return [self._read(self._objects[namespace, name]) for name in names]
 
@@ -184,6 +184,12 @@ def name_of(raw: Object) -> Name:
     """Of a raw object; the namespace is empty where the kind has none."""
     metadata = raw["metadata"]
     return metadata.get("namespace", ""), metadata["name"]
+
+
+def pool_of(raw: Object) -> str:
+    """Name of the pool that a raw object is of, as its labels say; empty when it is of none."""
+    labels = raw["metadata"].get("labels") or {}
+    return str(labels.get(POOL_LABEL, "")) if labels.get(MANAGED_BY_LABEL) == MANAGED_BY else ""
 
 
 def _version(raw: Object) -> int:

@@ -12,7 +12,7 @@ from workslice_operator.kind_watch import KindWatch
 from workslice_operator.kube_api import CHILDREN, NODES, PODS, REPLICA_SETS, KubeWatch, Object, Refused, Resource
 from workslice_operator.list_anew import pages
 from workslice_operator.load_observed import INVENTORY_SECONDS
-from workslice_operator.object_store import ObjectStore
+from workslice_operator.object_store import ObjectStore, pool_of
 from workslice_operator.shared_read import SharedRead
 from workslice_operator.slice_inventory import SliceInventory
 from workslice_operator.watched_slices import WatchedSlices
@@ -42,15 +42,15 @@ class WatchedKinds:
             resource: Resource,
             labels: str,
             told: Callable[[Object, bool], None],
-            stored: Callable[[Object, bool], None] = _nothing,
+            stored: Callable[[Object, bool], None],
         ) -> KindWatch:
             return KindWatch(watch, resource, labels, ObjectStore(KEPT[resource], stored), told)
 
         self._watches = {
-            **{resource: follow(resource, _OURS, self._child_changed) for resource in CHILDREN},
-            REPLICA_SETS: follow(REPLICA_SETS, _OURS, _nothing),
+            **{resource: follow(resource, _OURS, self._child_changed, self._child_gone) for resource in CHILDREN},
+            REPLICA_SETS: follow(REPLICA_SETS, _OURS, _nothing, _nothing),
             # Others' pods hold slices too. Slices follow the store, which learns also from reads; only what a watch tells first wakes.
-            PODS: follow(PODS, "", self._child_changed, self._slices.pod_changed),
+            PODS: follow(PODS, "", self._child_changed, self._pod_stored),
             NODES: follow(NODES, "", _nothing, self._slices.node_changed),
         }
 
@@ -90,10 +90,18 @@ class WatchedKinds:
         return counted.inventory()
 
     def _child_changed(self, raw: Object, there: bool) -> None:
-        metadata = raw["metadata"]
-        labels = metadata.get("labels") or {}
-        if labels.get(MANAGED_BY_LABEL) == MANAGED_BY and labels.get(POOL_LABEL):
-            self._wake(pool_key(metadata["namespace"], labels[POOL_LABEL]))
+        pool = pool_of(raw)
+        if pool:
+            self._wake(pool_key(raw["metadata"]["namespace"], pool))
+
+    def _child_gone(self, raw: Object, there: bool) -> None:
+        """Also what goes on in another pool or in none; of that the store alone knows where it was."""
+        if not there:
+            self._child_changed(raw, there)
+
+    def _pod_stored(self, raw: Object, there: bool) -> None:
+        self._slices.pod_changed(raw, there)
+        self._child_gone(raw, there)
 
 
 def _nothing(raw: Object, there: bool) -> None:
