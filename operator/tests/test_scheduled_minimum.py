@@ -1,10 +1,15 @@
-from datetime import UTC, datetime
+import tomllib
+import zoneinfo
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 from pool_facts import make_pool
 
-from workslice_api.pool import ScalingMemory, ScheduledMinimum
+from workslice_api.pool import WEEKDAYS, ScalingMemory, ScheduledMinimum
 from workslice_operator.observed import QueueSignal
 from workslice_operator.scaling import ReplicaCounts, decide
 from workslice_operator.scheduled_minimum import scheduled_minimum
@@ -63,6 +68,87 @@ def test_without_days_every_day_counts() -> None:
 def test_a_zone_that_the_image_does_not_know_counts_as_utc() -> None:
     assert scheduled_minimum([hours(timeZone="Mars/Olympus")], at("2026-03-02T08:00")) == 4
     assert scheduled_minimum([hours(timeZone="../etc/passwd")], at("2026-03-02T08:00")) == 4
+
+
+def test_zones_are_known_even_if_the_image_has_none_of_its_own() -> None:
+    zoneinfo.reset_tzpath(to=())
+    try:
+        assert zoneinfo.ZoneInfo.no_cache("Europe/Berlin").utcoffset(datetime(2026, 7, 1)) == timedelta(hours=2)
+    finally:
+        zoneinfo.reset_tzpath()
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    assert "tzdata" in project["optional-dependencies"]["operator"]  # what the image installs
+
+
+def spans(of: ScheduledMinimum, first: str, last: str) -> list[tuple[str, str]]:
+    """The whole quarters of hours, in UTC, between which the minimum holds."""
+    begin, found = at(first), []
+    holds = False
+    while begin <= at(last):
+        if (scheduled_minimum([of], begin) > 0) is not holds:
+            holds = not holds
+            found.append(f"{begin:%d %H:%M}")
+        begin += timedelta(minutes=15)
+    assert not holds
+    return list(zip(found[::2], found[1::2], strict=True))
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "spring", "autumn"),
+    [
+        ("22:00", "06:00", ("28 21:00", "29 04:00"), ("24 20:00", "25 05:00")),  # an hour shorter, an hour longer
+        ("00:00", "00:00", ("28 23:00", "29 22:00"), ("24 22:00", "25 23:00")),
+        ("01:00", "02:30", ("29 00:00", "29 01:30"), ("24 23:00", "25 01:30")),  # ends in the hour that changes
+        ("02:30", "04:00", ("29 00:30", "29 02:00"), ("25 00:30", "25 03:00")),  # begins in it
+        ("02:15", "02:45", ("29 00:15", "29 01:45"), ("25 00:15", "25 01:45")),
+        ("08:00", "18:00", ("29 06:00", "29 16:00"), ("25 07:00", "25 17:00")),
+    ],
+)
+def test_hours_are_one_span_when_clocks_are_changed(
+    start: str, end: str, spring: tuple[str, str], autumn: tuple[str, str]
+) -> None:
+    begins = "Sat" if start == "22:00" else "Sun"
+    night = hours(days=[begins], start=start, end=end)
+    assert spans(night, "2026-03-28T12:00", "2026-03-30T12:00") == [spring]
+    assert spans(night, "2026-10-24T12:00", "2026-10-26T12:00") == [autumn]
+
+
+ZONES = [
+    "UTC",
+    "Europe/Berlin",
+    "America/New_York",
+    "America/Santiago",
+    "Africa/Cairo",
+    "Australia/Lord_Howe",
+    "Pacific/Apia",
+]
+CLOCK = st.builds("{:02}:{:02}".format, st.integers(0, 23), st.integers(0, 59))
+
+
+@given(
+    days=st.sets(st.sampled_from(WEEKDAYS), min_size=1),
+    start=CLOCK,
+    end=CLOCK,
+    zone=st.sampled_from(ZONES),
+    moment=st.datetimes(datetime(2026, 1, 1), datetime(2027, 1, 1), timezones=st.just(UTC)),
+)
+def test_on_any_day_without_a_change_of_clocks_the_clock_on_the_wall_decides(
+    days: set[str], start: str, end: str, zone: str, moment: datetime
+) -> None:
+    there = moment.astimezone(zoneinfo.ZoneInfo(zone))
+    assume(len({(there + timedelta(days=days)).utcoffset() for days in (-2, -1, 0, 1, 2)}) == 1)
+    clock, day = f"{there:%H:%M}", there.weekday()
+    today, yesterday = WEEKDAYS[day] in days, WEEKDAYS[day - 1] in days
+    by_night = (today and clock >= start) or (yesterday and clock < end)
+    shown = today and start <= clock < end if start < end else by_night
+    of = hours(days=sorted(days, key=WEEKDAYS.index), start=start, end=end, timeZone=zone)
+    assert (scheduled_minimum([of], moment) > 0) is shown
+
+
+@given(zone=st.sampled_from(ZONES), moment=st.datetimes(datetime(2026, 1, 1), datetime(2027, 1, 1)))
+def test_every_day_around_the_clock_is_always(zone: str, moment: datetime) -> None:
+    always = hours(days=list(WEEKDAYS), start="00:00", end="00:00", timeZone=zone)
+    assert scheduled_minimum([always], moment.replace(tzinfo=UTC)) == 4
 
 
 SCALING = {"mode": "QueueDepth", "maxReplicas": 6, "scaleToZeroAfter": "10m", "schedule": [hours().to_wire()]}
