@@ -1,6 +1,8 @@
 import asyncio
+import base64
 import json
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -204,6 +206,45 @@ async def test_without_any_configuration_the_error_says_what_to_do(monkeypatch: 
     with pytest.raises(KubeUnconfigured, match="set KUBECONFIG"):
         async with connect_kube():
             pass
+
+
+@pytest.mark.parametrize("content", ["a: [", "", "hello", "users: 5\n", b"\xa1\xff", None], ids=str)
+async def test_a_kubeconfig_that_cannot_be_read_is_named_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, content: str | bytes | None
+) -> None:
+    file = tmp_path / "kubeconfig"
+    if content is None:
+        file.mkdir()
+    else:
+        file.write_bytes(content if isinstance(content, bytes) else content.encode())
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    monkeypatch.setattr("kubernetes.aio.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", str(file))
+    with pytest.raises(KubeUnconfigured, match=r"set KUBECONFIG\Z") as raised:
+        async with connect_kube():
+            pass
+    assert "\n" not in str(raised.value)
+
+
+async def test_a_client_certificate_that_is_none_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    content = base64.b64encode(b"no certificate").decode()
+    user = {"client-certificate-data": content, "client-key-data": content}
+    parts = {"clusters": {"cluster": {"server": "https://127.0.0.1:1"}}, "users": {"user": user}}
+    parts["contexts"] = {"context": {"cluster": "it", "user": "it"}}
+    (tmp_path / "kubeconfig").write_text(
+        json.dumps({"current-context": "it", **{name: [{"name": "it", **one}] for name, one in parts.items()}})
+    )
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    monkeypatch.setattr("kubernetes.aio.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", str(tmp_path / "kubeconfig"))
+    with pytest.raises(KubeUnconfigured, match="set KUBECONFIG"):
+        async with connect_kube():
+            pass
+
+
+@pytest.mark.parametrize("answer", ["<html>please log in</html>", [1, 2], "null"])
+async def test_what_answers_without_a_kubernetes_object_is_no_api(api: Api, kube: KubeClient, answer: Any) -> None:
+    api.answers = [(200, answer)]
+    with pytest.raises(Unavailable, match="GET /api/v1/pods: what answers is not a Kubernetes API"):
+        await kube.list(PODS)
 
 
 async def test_the_end_of_a_pods_log_is_text_and_bounded(api: Api, kube: KubeClient) -> None:

@@ -9,7 +9,7 @@ from pool_world import World
 
 from workslice_operator.declared import declared
 from workslice_operator.installation import Installation
-from workslice_operator.kube_api import Refused
+from workslice_operator.kube_api import NotFound, Refused
 from workslice_operator.plan_command import NotPlanned, as_text, planned_changes, running_installation
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -77,6 +77,13 @@ async def test_a_refused_object_is_told_with_the_words_of_the_api() -> None:
     kube = FakeKube()
     kube.failures["dry-apply", "WorkspacePool"] = Refused(422, "spec.model cannot be changed")
     with pytest.raises(NotPlanned, match=r"WorkspacePool shop/chat: the API refuses it: spec.model cannot be changed"):
+        await plan_of(kube, raw_pool(), raw_profile())
+
+
+async def test_a_cluster_without_the_crds_is_told_what_to_install() -> None:
+    kube = FakeKube()
+    kube.failures["list", "WorkspacePool"] = NotFound(404, "HTTP 404: 404 page not found")
+    with pytest.raises(NotPlanned, match=r"does not know workslice.dev/v1alpha1: install the chart"):
         await plan_of(kube, raw_pool(), raw_profile())
 
 

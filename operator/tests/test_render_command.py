@@ -1,3 +1,6 @@
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +98,13 @@ def test_objects_of_others_are_left_out_with_a_note(render: Any) -> None:
     [
         (("a: [",), "all.yaml: not YAML: "),
         (("- 5",), "not a Kubernetes object"),
+        (("a: " + "[" * 5000,), "all.yaml: not YAML: it is nested too deeply"),
+        (("a: 2026-13-01",), "all.yaml: not YAML: month must be in 1..12"),
+        (("a: " + "9" * 5000,), "all.yaml: not YAML: Exceeds the limit"),
+        (
+            (raw_pool("chat", "Shop & Co"), raw_profile()),
+            "WorkspacePool chat: metadata.namespace: 'Shop & Co' is no name of a namespace",
+        ),
         ((raw_pool() | {"kind": "WorkspacePol"},), "workslice.dev has no kind WorkspacePol: write WorkspaceProfile or"),
         ((raw_pool(),), "WorkspacePool shop/chat: its profile small is in none of the files: add it with -f"),
         ((raw_pool(), raw_pool(), raw_profile()), "document 2: WorkspacePool chat is there twice"),
@@ -119,6 +129,48 @@ def test_what_cannot_be_applied_is_said_and_nothing_printed(render: Any, objects
     shown = render(*objects)
     assert (shown.status, shown.out) == (2, "")
     assert said in shown.err
+
+
+@pytest.mark.parametrize("flag", ["-n", "--system-namespace"])
+def test_a_flag_that_names_no_namespace_is_refused(render: Any, flag: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        render(raw_pool(), raw_profile(), flags=(flag, "Shop & Co"))
+    assert "'Shop & Co' is no name of a namespace" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "further",
+    [
+        {"metadata": 5},
+        {"metadata": {}},
+        {"status": 5},
+        {"status": {"allocatable": {"nvidia.com/mig-1g.10gb": "lots"}}},
+        {"status": {"conditions": ["Ready"]}},
+    ],
+    ids=str,
+)
+def test_nodes_that_are_none_are_said(render: Any, further: dict[str, Any]) -> None:
+    shown = render(raw_pool(), raw_profile(), nodes=[NODE | further])
+    assert (shown.status, shown.out) == (2, "")
+    assert "nodes.yaml: not nodes and pods as the API has them" in shown.err
+    assert shown.err.endswith(": kubectl get nodes,pods -A -o yaml\n")
+
+
+def test_a_reader_who_has_read_enough_ends_it_without_a_word(tmp_path: Path) -> None:
+    (tmp_path / "all.yaml").write_text(yaml.safe_dump_all([raw_pool(), raw_profile()]))
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "workslice_operator", "render", "-f", str(tmp_path / "all.yaml")]
+    with os.fdopen(writing, "w") as output:
+        ended = subprocess.run(command, stdout=output, stderr=subprocess.PIPE, text=True, check=False, timeout=60)
+    assert (ended.returncode, ended.stderr) == (2, "")
+
+
+def test_a_fault_of_the_program_is_no_difference(render: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("workslice_operator.command_line.rendered", lambda *_: 1 / 0)
+    shown = render(raw_pool(), raw_profile())
+    assert (shown.status, shown.out) == (2, "")
+    assert "please report it" in shown.err
 
 
 def test_a_missing_file_is_named(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,14 +2,16 @@
 
 import argparse
 import asyncio
+import os
 import sys
+import traceback
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 from workslice_operator.crd_rules import RULES_ARE_CHECKED
-from workslice_operator.declared import Declared, Undeclarable, declared, objects_of_kind
+from workslice_operator.declared import Declared, Undeclarable, declared, is_namespace, objects_of_kind
 from workslice_operator.installation import installed_by_chart
 from workslice_operator.kube import KubeUnconfigured, connect_kube
 from workslice_operator.kube_api import KubeError
@@ -28,13 +30,18 @@ def main(arguments: Sequence[str]) -> int:
     """Run one command; the exit status is 2 when it failed, and 1 when `plan` finds a difference."""
     flags = _parser().parse_args(arguments)
     try:
-        if flags.command == "render":
-            return _render(flags)
-        return asyncio.run(_plan(flags))
+        status = _render(flags) if flags.command == "render" else asyncio.run(_plan(flags))
+        sys.stdout.flush()
+        return status
+    except BrokenPipeError:  # as of `plan | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes it once more
     except (Undeclarable, NotPlanned, KubeUnconfigured, ValueError) as error:
         print(error, file=sys.stderr)
     except KubeError as error:
         print(f"the Kubernetes API: {error.message}", file=sys.stderr)
+    except Exception:  # Python's own exit status, 1, would say that something would change
+        traceback.print_exc()
+        print("this is a fault of Workslice: please report it with the lines above", file=sys.stderr)
     return FAILED
 
 
@@ -48,9 +55,10 @@ def _parser() -> argparse.ArgumentParser:
         one.add_argument(
             "-f", "--filename", action="append", required=one is render, default=[], metavar="FILE", help=files_help
         )
-        one.add_argument("-n", "--namespace", default="default", help="of pools that name none")
+        one.add_argument("-n", "--namespace", type=_namespace, default="default", help="of pools that name none")
     render.add_argument("--inventory", metavar="FILE", help="nodes (and pods): kubectl get nodes,pods -A -o yaml")
-    render.add_argument("--system-namespace", default="workslice-system", help="where the chart is installed")
+    system_help = "where the chart is installed"
+    render.add_argument("--system-namespace", type=_namespace, default="workslice-system", help=system_help)
     render.add_argument("--release", default="workslice", help="name of the chart's release")
     render.add_argument("--model-owners", type=model_owners, default={}, metavar="JSON", help='{"model": "namespace"}')
     return parser
@@ -91,7 +99,17 @@ def _inventory(name: str) -> SliceInventory:
     nodes = objects_of_kind(texts, "Node")
     if not nodes:
         raise Undeclarable(f"{name}: there is no Node in it: kubectl get nodes,pods -A -o yaml")
-    return slice_inventory(nodes, objects_of_kind(texts, "Pod"))
+    try:
+        return slice_inventory(nodes, objects_of_kind(texts, "Pod"))
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        fault = f"{name}: not nodes and pods as the API has them ({error}): kubectl get nodes,pods -A -o yaml"
+        raise Undeclarable(fault) from error
+
+
+def _namespace(text: str) -> str:
+    if not is_namespace(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no name of a namespace")
+    return text
 
 
 def _text(name: str) -> tuple[str, str]:

@@ -1,8 +1,9 @@
 """Which pools and profiles YAML files declare. Pure: texts in, models out."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import yaml
 
@@ -10,6 +11,8 @@ from workslice_api.names import GROUP, POOL_KIND, PROFILE_KIND
 from workslice_api.pool import WorkspacePool
 from workslice_api.profile import WorkspaceProfile
 from workslice_operator.resource_faults import MODELS, resource_faults
+
+_NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 class Undeclarable(Exception):
@@ -47,7 +50,7 @@ def declared(texts: Iterable[tuple[str, str]], namespace: str) -> Declared:
                 skipped.append(f"{origin}: {name} is not Workslice's and is left out")
             continue
         whole = _in_namespace(raw, namespace) if raw["kind"] == POOL_KIND else raw
-        wrong = resource_faults(whole)
+        wrong = [*_namespace_faults(whole), *resource_faults(whole)]
         faults += [f"{origin}: {name}: {fault}" for fault in wrong]
         key = (raw["kind"], str(_metadata(whole).get("namespace", "")), str(_metadata(raw).get("name")))
         if key in found:
@@ -64,6 +67,11 @@ def declared(texts: Iterable[tuple[str, str]], namespace: str) -> Declared:
     return Declared(pools, {one.metadata.name: one for one in profiles}, raws, tuple(skipped))
 
 
+def is_namespace(name: str) -> bool:
+    """Whether a namespace may have that name."""
+    return _NAMESPACE.fullmatch(name) is not None
+
+
 def objects_of_kind(texts: Iterable[tuple[str, str]], kind: str) -> list[Mapping[str, Any]]:
     """All objects of that kind in the files; raises Undeclarable when one is no YAML."""
     faults: list[str] = []
@@ -77,7 +85,13 @@ def _documents(texts: Iterable[tuple[str, str]], faults: list[str]) -> Iterator[
     for name, text in texts:
         try:
             documents = list(yaml.safe_load_all(text))
-        except yaml.YAMLError as error:
+        except RecursionError:
+            faults.append(f"{name}: not YAML: it is nested too deeply")
+            continue
+        except (
+            yaml.YAMLError,
+            ValueError,
+        ) as error:  # ValueError: no day of the calendar, a number of thousands of digits
             faults.append(f"{name}: not YAML: {' '.join(str(error).split())}")
             continue
         for number, document in enumerate(documents, start=1):
@@ -96,6 +110,13 @@ def _is_list(document: Any) -> bool:
 def _metadata(raw: Mapping[str, Any]) -> Mapping[str, Any]:
     metadata = raw.get("metadata")
     return metadata if isinstance(metadata, Mapping) else {}
+
+
+def _namespace_faults(raw: Mapping[str, Any]) -> Iterator[str]:
+    """The schema says nothing of metadata; a profile is in no namespace."""
+    name = _metadata(raw).get("namespace")
+    if raw["kind"] == POOL_KIND and isinstance(name, str) and not is_namespace(name):
+        yield f"metadata.namespace: {name!r} is no name of a namespace"
 
 
 def _in_namespace(raw: Mapping[str, Any], namespace: str) -> Mapping[str, Any]:

@@ -59,27 +59,33 @@ async def connect_kube() -> AsyncIterator["KubeClient"]:
     Raises:
         KubeUnconfigured: neither is there.
     """
-    configuration = Configuration()
     try:
-        if "KUBERNETES_SERVICE_HOST" in os.environ:
-            config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
-        else:
-            await config.load_kube_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
-    except config.ConfigException as error:
+        configuration = await _configuration()
+        rest = RESTClientObject(configuration)
+    except Exception as error:  # the client raises whatever comes of a file that is no kubeconfig
+        reason = " ".join(str(error).split()) or type(error).__name__
         raise KubeUnconfigured(
-            f"no access to a Kubernetes API: {error}. Run inside a pod with a service account, or set KUBECONFIG"
+            f"no access to a Kubernetes API: {reason}. Run inside a pod with a service account, or set KUBECONFIG"
         ) from error
+    try:
+        yield KubeClient(configuration, rest)
+    finally:
+        await rest.close()
+
+
+async def _configuration() -> Configuration:
+    configuration = Configuration()
+    if "KUBERNETES_SERVICE_HOST" in os.environ:
+        config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
+    else:
+        await config.load_kube_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
     server = urlsplit(configuration.host)
     session: dict[str, Any] = {"read_bufsize": READ_AHEAD}
     if not getproxies().get(server.scheme) or proxy_bypass(server.hostname or ""):
         # Else two threads are asked, before every request, whether the environment names a proxy.
         session["trust_env"] = False
     configuration.client_session_kwargs = session
-    rest = RESTClientObject(configuration)
-    try:
-        yield KubeClient(configuration, rest)
-    finally:
-        await rest.close()
+    return configuration
 
 
 class KubeClient:
@@ -221,8 +227,13 @@ class KubeClient:
         body: Mapping[str, Any] | None = None,
         content_type: str = "application/json",
     ) -> Object:
-        document = orjson.loads(await self._send(method, path, query, body, content_type))
-        assert isinstance(document, dict)
+        content = await self._send(method, path, query, body, content_type)
+        try:
+            document = orjson.loads(content)
+        except ValueError:
+            document = None
+        if not isinstance(document, dict):
+            raise Unavailable(0, f"{method} {path}: what answers is not a Kubernetes API: {content[:100]!r}")
         return document
 
     async def _send(

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final, Protocol
 
-from workslice_api.names import COMPONENT_LABEL, POOL_KIND
+from workslice_api.names import API_VERSION, COMPONENT_LABEL, POOL_KIND
 from workslice_api.ownership import model_ownership
 from workslice_api.pool import WorkspacePool
 from workslice_api.profile import WorkspaceProfile
@@ -68,7 +68,12 @@ async def planned_changes(
         NotPlanned: the API refuses an object of the files.
         KubeError: the API is away, or forbids reading.
     """
-    stored = {pool.key: pool for pool in readable_pools(await kube.list(POOLS))}
+    try:
+        stored = {pool.key: pool for pool in readable_pools(await kube.list(POOLS))}
+    except NotFound as error:
+        raise NotPlanned(
+            f"this cluster does not know {API_VERSION}: install the chart, which brings the CRDs"
+        ) from error
     given, profiles = await _as_stored(kube, files)
     pools = stored | given
     ownership = model_ownership(pools.values(), owners)
