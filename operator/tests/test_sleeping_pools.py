@@ -1,14 +1,19 @@
 from datetime import timedelta
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from pool_facts import INSTALLATION, NOW, make_deployment, make_observed, make_pool, ready_pod
 
 from workslice_api.conditions import find_condition
 from workslice_api.names import Reason
 from workslice_api.pool import ScalingMemory
+from workslice_operator.idle import remember_idle
 from workslice_operator.observed import QueueSignal
 from workslice_operator.plan import plan
 from workslice_operator.scaling import Decision, ReplicaCounts, decide
+from workslice_operator.scheduled_minimum import scheduled_minimum
+from workslice_operator.weighed_depth import remember
 
 SPEC = make_pool(
     scaling={"mode": "QueueDepth", "minReplicas": 2, "maxReplicas": 6, "headroom": 1, "scaleToZeroAfter": "30m"}
@@ -90,3 +95,57 @@ def test_the_moment_at_which_it_may_sleep_is_looked_at_in_time() -> None:
     pods = (ready_pod(),)
     observed = make_observed(pool, deployment=make_deployment(1), pods=pods, signal=NOBODY)
     assert plan(observed, INSTALLATION, NOW).requeue_after == 30
+
+
+SCHEDULE = [{"start": "11:00", "end": "12:10", "minReplicas": 3}]
+QUIET = st.just((0, 0))
+DEMAND = st.one_of(QUIET, QUIET, QUIET, QUIET, st.none(), st.tuples(st.integers(0, 20), st.integers(0, 3)))
+MOSTLY = [True, True, True, False]
+LOOK = st.tuples(st.sampled_from([2, 600, 900]), DEMAND, st.sampled_from(MOSTLY), st.sampled_from(MOSTLY))
+
+
+@given(
+    looks=st.lists(LOOK, min_size=10, max_size=40),
+    headroom=st.integers(0, 2),
+    scheduled=st.booleans(),
+    restart=st.integers(0, 40),
+)
+@settings(deadline=None)
+def test_no_course_of_demand_puts_a_pool_to_sleep_against_its_rules_or_lets_a_request_sleep(
+    looks: list[tuple[int, tuple[int, int] | None, bool, bool]], headroom: int, scheduled: bool, restart: int
+) -> None:
+    """Each look: seconds since the one before, depth and new requests (None: unknown), whether a replica is ready, whether none starts."""
+    scaling = {
+        "mode": "QueueDepth",
+        "minReplicas": 2,
+        "maxReplicas": 6,
+        "headroom": headroom,
+        "scaleToZeroAfter": "30m",
+    }
+    spec = make_pool(scaling=scaling | ({"schedule": SCHEDULE} if scheduled else {})).spec
+    memory, now, asked, asked_at = ScalingMemory(), NOW, 0, NOW
+    for number, (seconds, demand, ready, started) in enumerate(looks):
+        now += timedelta(seconds=seconds)
+        before, signal = memory, None
+        if demand is not None:
+            asked += demand[1]
+            signal = QueueSignal(demand[0], 0, asked=asked)
+            memory = remember_idle(spec.scaling, remember(memory, signal), signal, now)
+        if demand is not None and any(demand):
+            asked_at = now
+        minimum = scheduled_minimum(spec.scaling.schedule, now)
+        counts = ReplicaCounts(before.desired, starting=int(not started), ready=int(ready))
+        decision = decide(spec, memory, counts, signal, now)
+        assert decision.desired == 0 or max(2, minimum) <= decision.desired <= 6
+        assert decision.memory.asleep is (decision.desired == 0)
+        if decision.desired == 0 and not before.asleep:
+            assert demand == (0, 0)
+            assert now - asked_at >= timedelta(minutes=30)
+            assert (ready, started, minimum) == (True, True, 0)
+        if before.asleep and (minimum or (demand is not None and any(demand))):
+            assert decision.desired > 0
+        if signal is None and not minimum:
+            assert decision.desired == (before.desired or (0 if before.asleep else 2))
+        memory = decision.memory
+        if number == restart:  # a new operator, which reads what is in the status
+            memory = ScalingMemory.model_validate(memory.to_wire())
