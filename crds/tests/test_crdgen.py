@@ -9,6 +9,7 @@ import pytest
 
 from workslice_api.base import IMMUTABLE, LIVE, ROLLS
 from workslice_api.crdgen import pool_crd, profile_crd
+from workslice_api.names import PAUSED_ANNOTATION, RENDERING_ANNOTATION, RENDERING_LATEST
 from workslice_api.quantity import QUANTITY_PATTERN
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -146,3 +147,10 @@ def test_a_wrong_quantity_is_repeated_with_what_to_write() -> None:
         "self + ' is no Kubernetes quantity: write a number of at least 0 with k, M"
     )
     assert memory["kvCache"]["x-kubernetes-validations"] == [rule]
+
+
+def test_kubectl_explain_names_the_annotations_that_people_set() -> None:
+    pool, profile = (schema_of(CRDS[name])["description"] for name in ("pool", "profile"))
+    assert PAUSED_ANNOTATION in profile
+    assert PAUSED_ANNOTATION in pool
+    assert f"{RENDERING_ANNOTATION}={RENDERING_LATEST}" in pool

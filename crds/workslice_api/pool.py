@@ -370,7 +370,10 @@ POOL_RULES: Final[list[dict[str, Any]]] = [
 
 
 class WorkspacePool(KubeModel):
-    """A set of equal, pre-warmed vLLM replicas of one profile that prefers one request class of one served model."""
+    """A set of equal, pre-warmed vLLM replicas of one profile that prefers one request class of one served model. Annotations: while
+    workslice.dev/paused is there, the operator writes nothing for the pool; workslice.dev/rendering=latest replaces its engines when an
+    upgraded operator makes their pods otherwise.
+    """
 
     api_version: Literal["workslice.dev/v1alpha1"] = "workslice.dev/v1alpha1"
     kind: Literal["WorkspacePool"] = "WorkspacePool"

@@ -223,7 +223,9 @@ class WorkspaceProfileStatus(KubeModel):
 
 
 class WorkspaceProfile(KubeModel):
-    """A class of workspaces: model, GPU slice, memory limits and engine policy, shared by pools of any namespace."""
+    """A class of workspaces: model, GPU slice, memory limits and engine policy, shared by pools of any namespace. While the annotation
+    workslice.dev/paused is there, the operator writes nothing for the profile and its pools.
+    """
 
     api_version: Literal["workslice.dev/v1alpha1"] = "workslice.dev/v1alpha1"
     kind: Literal["WorkspaceProfile"] = "WorkspaceProfile"

@@ -1,12 +1,10 @@
 import asyncio
 from datetime import timedelta
-from typing import Any
 
 import pytest
 from pool_objects import child, engine_pod, raw_pool, raw_profile
 from pool_world import KEY, World
 
-from workslice_api.names import PAUSED_ANNOTATION
 from workslice_operator.engine_measurer import AGAIN_SECONDS
 from workslice_operator.keys import profile_key
 from workslice_operator.kube_api import NamespaceGoing, Refused, Unavailable
@@ -43,22 +41,6 @@ async def test_a_restarted_operator_changes_nothing(world: World) -> None:
     world.start()
     await world.reconcile(after=60)
     assert before == {key: one["metadata"]["resourceVersion"] for key, one in world.kube.objects.items()}
-
-
-@pytest.mark.parametrize(
-    "scaling", [{"mode": "External"}, {"mode": "Fixed"}, {"mode": "QueueDepth", "maxReplicas": 4}], ids=str
-)
-async def test_of_a_pool_only_its_status_is_written_whatever_sizes_it(scaling: dict[str, Any]) -> None:
-    world = World(raw_pool(scaling=scaling, replicas=1), raw_profile())
-    written = []
-    for replicas, queued in ((1, 0), (3, 30), (3, 30), (1, 0), (1, 0)):
-        world.kube.objects["WorkspacePool", "shop", "chat"]["spec"]["replicas"] = replicas  # an autoscaler
-        world.demand = QueueSignal(queued=queued, running=0)
-        for _ in range(3):
-            await world.reconcile(after=120)
-            written += world.kube.written("WorkspacePool")
-        assert world.pool.spec.replicas == replicas
-    assert set(written) == {"status"}
 
 
 async def test_a_deleted_child_comes_back(world: World) -> None:
@@ -369,30 +351,6 @@ async def test_a_surge_wakes_a_pool_at_its_second_look(world: World) -> None:
     assert world.woken == [KEY]
     await world.reconcile()
     assert world.pool.status.desired_replicas == 8
-
-
-@pytest.mark.parametrize("asleep", [True, False])
-async def test_a_request_between_two_looks_wakes_a_pool_that_sleeps_and_no_other(world: World, asleep: bool) -> None:
-    scaling = {"mode": "QueueDepth", "maxReplicas": 4, "targetPerReplica": 1, "scaleToZeroAfter": "30m"}
-    world.kube.put(raw_pool(scaling=scaling) | {"status": {"scaling": {"asleep": asleep, "asked": 5}}})
-    world.demand = QueueSignal(queued=0, running=0, asked=5)
-    await world.reconcile()
-    assert world.reconciler.any_asleep() is asleep
-    world.woken.clear()
-    world.demand = QueueSignal(queued=3, running=0, asked=8)
-    woken = world.reconciler.wake_asleep()
-    assert [*woken] == world.woken == ([KEY] if asleep else [])
-
-
-async def test_no_request_wakes_a_pool_that_is_paused(world: World) -> None:
-    scaling = {"mode": "QueueDepth", "maxReplicas": 4, "scaleToZeroAfter": "30m"}
-    paused = raw_pool(scaling=scaling) | {"status": {"scaling": {"asleep": True, "asked": 5}}}
-    paused["metadata"]["annotations"] = {PAUSED_ANNOTATION: "true"}
-    world.kube.put(paused)
-    await world.reconcile()
-    assert not world.reconciler.any_asleep()
-    world.demand = QueueSignal(queued=3, running=0, asked=8)
-    assert world.reconciler.wake_asleep() == frozenset()
 
 
 async def test_old_numbers_wake_a_pool_that_does_not_scale(world: World) -> None:

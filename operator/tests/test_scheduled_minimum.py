@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from pool_facts import make_pool
 
@@ -132,7 +132,6 @@ CLOCK = st.builds("{:02}:{:02}".format, st.integers(0, 23), st.integers(0, 59))
     zone=st.sampled_from(ZONES),
     moment=st.datetimes(datetime(2026, 1, 1), datetime(2027, 1, 1), timezones=st.just(UTC)),
 )
-@settings(deadline=None)
 def test_on_any_day_without_a_change_of_clocks_the_clock_on_the_wall_decides(
     days: set[str], start: str, end: str, zone: str, moment: datetime
 ) -> None:
@@ -147,7 +146,6 @@ def test_on_any_day_without_a_change_of_clocks_the_clock_on_the_wall_decides(
 
 
 @given(zone=st.sampled_from(ZONES), moment=st.datetimes(datetime(2026, 1, 1), datetime(2027, 1, 1)))
-@settings(deadline=None)
 def test_every_day_around_the_clock_is_always(zone: str, moment: datetime) -> None:
     always = hours(days=list(WEEKDAYS), start="00:00", end="00:00", timeZone=zone)
     assert scheduled_minimum([always], moment.replace(tzinfo=UTC)) == 4

@@ -1,7 +1,7 @@
 from datetime import timedelta
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from pool_facts import INSTALLATION, NOW, make_deployment, make_observed, make_pool, ready_pod
 
@@ -110,7 +110,12 @@ LOOK = st.tuples(st.sampled_from([2, 600, 900]), DEMAND, st.sampled_from(MOSTLY)
     scheduled=st.booleans(),
     restart=st.integers(0, 40),
 )
-@settings(deadline=None)
+@example(  # waits, and gives up before a replica could take it
+    looks=[(2, (0, 0), True, True), *[(900, (0, 0), True, True)] * 3, (2, (1, 0), True, True), (2, (0, 0), True, True)],
+    headroom=0,
+    scheduled=False,
+    restart=0,
+)
 def test_no_course_of_demand_puts_a_pool_to_sleep_against_its_rules_or_lets_a_request_sleep(
     looks: list[tuple[int, tuple[int, int] | None, bool, bool]], headroom: int, scheduled: bool, restart: int
 ) -> None:

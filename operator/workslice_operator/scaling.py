@@ -88,7 +88,8 @@ def decide(
         wanted = min(
             max(demanded_replicas(signal.depth * MILLI, 0, 0, spec.scaling.target_per_replica), minimum), maximum
         )
-        return Decision(wanted, Reason.SCALED_UP, "a request wakes the pool", _moved(memory, wanted))
+        awake = _moved(memory, wanted).model_copy(update={"idle_since": None})
+        return Decision(wanted, Reason.SCALED_UP, "a request wakes the pool", awake)
     base = min(max(memory.desired or counts.current or minimum, minimum), maximum)
     if signal is None:
         return Decision(
