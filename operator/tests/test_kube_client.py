@@ -328,6 +328,13 @@ async def test_a_watch_tells_of_changes_one_by_one(api: Api, kube: KubeClient) -
     assert api.asked[0].query["labelSelector"] == "app=x"
 
 
+async def test_objects_of_any_size_are_told(api: Api, kube: KubeClient) -> None:
+    """etcd holds 1.5 MB of one, and JSON may take six bytes for one of them."""
+    told = json.dumps({"type": "ADDED", "object": {"long": "x" * 9_000_000}})
+    api.answers = [(200, f"{told}\n{told}\n")]
+    assert [len(raw["long"]) for _, raw in await followed(kube)] == [9_000_000] * 2
+
+
 async def followed(kube: KubeClient) -> list[tuple[str, Object]]:
     async with kube.watch(PODS, "", "7") as events:
         return [one async for one in events]

@@ -298,13 +298,24 @@ class KubeClient:
         return {one["key"]: one["value"] for one in settings.values()}
 
 
-async def _events(lines: aiohttp.StreamReader) -> AsyncIterator[tuple[str, Object]]:
-    async for line in lines:
+async def _events(content: aiohttp.StreamReader) -> AsyncIterator[tuple[str, Object]]:
+    async for line in _lines(content):
         event = orjson.loads(line)
         if event["type"] == "ERROR":
             status = event["object"]
             raise error_of(status.get("code") or 0, str(status.get("message", "the watch failed")))
         yield event["type"], event["object"]
+
+
+async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
+    """However long: the reader's own lines end in an error at twice its buffer, which an object of any user may take."""
+    begun = b""
+    async for chunk in content.iter_any():
+        *lines, begun = (begun + chunk).split(b"\n")
+        for line in lines:
+            yield line
+    if begun:
+        yield begun
 
 
 def _error(status: int, content: bytes) -> KubeError:
