@@ -1,11 +1,13 @@
+import json
 from typing import Any
 
 import pytest
+from aiohttp import web
 
 from workslice_operator import handlers
 from workslice_operator.handlers import kopf_settings, registry_of_handlers
 from workslice_operator.keys import Key, pool_key, profile_key
-from workslice_operator.kube_api import Credentials
+from workslice_operator.kube_api import POOLS, PROFILES, Credentials, Resource
 
 
 async def credentials() -> Credentials:
@@ -31,6 +33,40 @@ async def test_pools_and_profiles_queue_themselves() -> None:
     await watched.event("workspacepools")
     await watched.event("workspaceprofiles", uid="v", name="small")
     assert watched.added == [pool_key("shop", "chat"), profile_key("small")]
+
+
+@pytest.mark.parametrize("before", ["", "/clusters/one"])
+async def test_the_session_of_kopf_tells_pools_and_profiles_wherever_the_api_is(before: str) -> None:
+    raw = {"metadata": {"name": "chat", "uid": "u", "resourceVersion": "1"}}
+
+    async def answer(request: web.Request) -> web.Response:
+        said = {"type": "DELETED", "object": raw} if "watch" in request.query else {"items": [raw]}
+        return web.Response(body=json.dumps(said) + "\n", content_type="application/json")
+
+    application = web.Application()
+    application.router.add_get(before + "/{path:.*}", answer)
+    runner = web.AppRunner(application)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    server = f"http://127.0.0.1:{runner.addresses[0][1]}{before}"
+
+    async def held() -> Credentials:
+        return Credentials(server, None, True, None, None, None)
+
+    told: list[tuple[Resource, bool]] = []
+    registry = registry_of_handlers(
+        lambda _: None, held, lambda: None, lambda resource, _, there: told.append((resource, there))
+    )
+    (login,) = registry._activities.get_all_handlers()
+    session: Any = await login.fn()  # type: ignore[call-arg,misc]
+    for resource in (POOLS, PROFILES):
+        for query in ("limit=100", "watch=true"):
+            response = await session.aiohttp_session.get(f"{server}{resource.path()}?{query}")
+            async for _ in response.content.iter_chunked(1024):
+                pass
+    await session.aiohttp_session.close()
+    await runner.cleanup()
+    assert told == [(POOLS, True), (POOLS, False), (PROFILES, True), (PROFILES, False)]
 
 
 async def test_kopf_gets_no_reason_to_write_on_objects() -> None:

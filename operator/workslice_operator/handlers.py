@@ -17,7 +17,6 @@ from workslice_operator.watch_session import watch_session
 
 # kopf gives up after the last of these and ends the process: a day is longer than any outage that a restart would cure.
 _BACKOFFS: Final = (1, 1, 2, 3, 5, *[10] * 8640)
-_KINDS: Final[Mapping[str, Resource]] = {resource.path(): resource for resource in (POOLS, PROFILES)}
 _LOGIN_SECONDS: Final = 10.0
 """Between two logins with what the API has refused: it may not know us for a while, or know us again by a new token."""
 
@@ -37,8 +36,9 @@ def registry_of_handlers(
     logged_in: dict[str, float] = {}
 
     def tell(path: str, raw: Object, there: bool) -> None:
-        if path in _KINDS:
-            told(_KINDS[path], raw, there)
+        for resource in (POOLS, PROFILES):
+            if path.endswith(resource.path()):  # the API's own path may come before it
+                told(resource, raw, there)
 
     @kopf.on.login(registry=registry)
     async def login(**_kwargs: Any) -> kopf.AiohttpSession:
