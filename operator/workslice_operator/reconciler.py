@@ -263,7 +263,9 @@ class PoolReconciler:
         how = urgency(stored, planned.status)
         held_back = max(0.0, written_at + NUMBERS_SECONDS - self._monotonic()) if how is Urgency.NUMBERS else 0.0
         if how is not Urgency.NOTHING and not held_back:
-            read = await self._write_status(pool, planned.status) or read
+            written = await self._write_status(pool, planned.status) or read
+            self._wake_profiles(read, written)  # a new spec may have come meanwhile
+            read = written
             written_at = self._monotonic()
         measured, before = planned.status.slices, stored.slices
         is_measured = measured.kv_tokens and (measured.kv_tokens, measured.measured_for) != (
