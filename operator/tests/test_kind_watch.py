@@ -25,12 +25,15 @@ class Api:
         self.items = list(items)
         self.refusal: KubeError | None = None
         self.told: asyncio.Queue[tuple[str, Object] | KubeError | None] = asyncio.Queue()
+        self.may_list = asyncio.Event()
+        self.may_list.set()
         self.lists = 0
         self.watched_from: list[str] = []
 
     async def page(self, resource: Resource, labels: str, token: str) -> Object:
         if self.refusal is not None:
             raise self.refusal
+        await self.may_list.wait()
         self.lists += 1
         at = int(token or 0)
         further = {"continue": str(at + 1)} if at + 1 < len(self.items) else {}
@@ -101,6 +104,16 @@ async def test_what_went_while_nobody_watched_is_told_after_the_next_list(follow
     followed.api.told.put_nowait(Gone(410, "too old"))
     await eventually(lambda: followed.heard == [("a", False)])
     assert followed.watch.store.get("shop", "a") is None
+
+
+async def test_it_is_not_fresh_from_when_it_must_begin_anew_until_it_has(followed: Followed) -> None:
+    await followed.watch.tried.wait()
+    followed.api.may_list.clear()
+    followed.api.told.put_nowait(Gone(410, "too old"))
+    await eventually(lambda: not followed.watch.fresh)
+    followed.api.may_list.set()
+    await eventually(lambda: followed.watch.fresh)
+    assert followed.api.lists == 4
 
 
 async def test_it_is_not_fresh_while_the_api_refuses_and_recovers_by_itself(

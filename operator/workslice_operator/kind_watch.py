@@ -39,7 +39,7 @@ class KindWatch:
         self._changed = changed
         self.fresh = False
         """It hears of every change, or did a moment ago: the API ends watches now and then, more often those of a process that is busy, and
-        the next one tells what came between. Before the first, and while the API fails, the store may be old.
+        the next one tells what came between. Before the first, while it must begin anew and while the API fails, the store may be old.
         """
         self.tried = asyncio.Event()
         """Set once it is fresh or has failed for the first time."""
@@ -59,7 +59,7 @@ class KindWatch:
                         self._take(kind, raw)
                 await asyncio.sleep(_PAUSE)
             except Gone:
-                version = ""
+                version, self.fresh = "", False  # nobody tells what came between
             except KubeError as error:
                 if str(error) != complaint:
                     complaint = str(error)
