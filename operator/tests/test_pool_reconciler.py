@@ -1,7 +1,5 @@
 import asyncio
-from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any
 
 import pytest
 from pool_objects import child, engine_pod, raw_pool, raw_profile
@@ -9,7 +7,7 @@ from pool_world import KEY, World
 
 from workslice_operator.engine_measurer import AGAIN_SECONDS
 from workslice_operator.keys import profile_key
-from workslice_operator.kube_api import NamespaceGoing, Object, Refused, Resource, Unavailable
+from workslice_operator.kube_api import NamespaceGoing, Refused, Unavailable
 from workslice_operator.observed import EngineLoad, QueueSignal
 from workslice_operator.reconciler import PREDECESSOR_SECONDS
 
@@ -208,30 +206,6 @@ async def test_a_pool_that_is_gone_is_forgotten_and_its_profile_told(world: Worl
     assert world.woken == [profile_key("small")]
     assert world.reconciler.known_keys() == ()
     assert b'pool="chat"' not in world.metrics.render()
-
-
-async def test_a_pool_that_changes_its_profile_tells_both(world: World) -> None:
-    await world.reconcile()
-    world.kube.put(raw_pool(generation=2, profileRef={"name": "large"}))
-    await world.reconcile()
-    assert world.woken == [profile_key("small"), profile_key("large")]
-
-
-async def test_so_does_one_that_changes_it_while_it_is_looked_at(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    apply = world.kube.apply
-
-    async def edited_meanwhile(resource: Resource, manifest: Mapping[str, Any]) -> Object:
-        stored = world.kube.objects["WorkspacePool", "shop", "chat"]
-        changed = raw_pool(generation=2, profileRef={"name": "large"})
-        world.kube.put({**changed, "metadata": {**stored["metadata"], "generation": 2}})
-        return await apply(resource, manifest)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(world.kube, "apply", edited_meanwhile)
-        await world.reconcile()
-    told = list(world.woken)
-    await world.reconcile()
-    assert {profile_key("small"), profile_key("large")} <= {*told[1:], *world.woken}
 
 
 async def test_an_unreadable_pool_stops_nobody(world: World, caplog: pytest.LogCaptureFixture) -> None:
