@@ -79,6 +79,7 @@ def kopf_settings() -> kopf.OperatorSettings:
     settings.scanning.disabled = True  # CRDs are there before it starts, and it needs no right to list them
     settings.posting.enabled = False
     settings.process.ultimate_exiting_timeout = 20
+    settings.queueing.idle_timeout = 1.0  # a task per object waits so long for its next event
     settings.watching.reconnect_backoff = 1.0
     settings.watching.chunk_size = 100
     settings.networking.request_timeout = 30
