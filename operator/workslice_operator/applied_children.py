@@ -1,9 +1,10 @@
 """Whether a child is as it was applied last: by what this process remembers of it, else by the child itself. Pure."""
 
 import hashlib
-import json
 from collections.abc import Mapping
 from typing import Any
+
+import orjson
 
 from workslice_operator.already_applied import already_applied
 from workslice_operator.kube_api import Object
@@ -25,7 +26,7 @@ def is_applied(
 
 def digest(value: Any) -> str:
     """Of anything that JSON can hold."""
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(orjson.dumps(value, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
 def content(child: Object) -> str:
