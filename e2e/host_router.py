@@ -23,7 +23,7 @@ _LISTED = f"/apis/discovery.k8s.io/v1/namespaces/{SYSTEM}/endpointslices"
 
 
 @dataclass
-class RouterProcess:
+class HostRouter:
     """One router, started again and again on the same ports."""
 
     kubeconfig: Path
@@ -95,9 +95,9 @@ class RouterProcess:
 
 
 @contextmanager
-def router_process(api: BareApi, folder: Path) -> Iterator[RouterProcess]:
+def host_router(api: BareApi, folder: Path) -> Iterator[HostRouter]:
     """A router that follows the API as its administrator."""
-    router = RouterProcess(api.cluster.kubeconfig, folder / "router.log")
+    router = HostRouter(api.cluster.kubeconfig, folder / "router.log")
     try:
         router.start()
         yield router

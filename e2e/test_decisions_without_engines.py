@@ -17,9 +17,9 @@ import manifests
 from bare_api import BareApi
 from bare_pools import SOON, wait_for_child
 from faulty_api import Asked, FaultyApi
+from host_router import HostRouter, host_router
 from operator_process import OperatorProcess, operator_process
 from played_kubelet import patch_status, run_as_a_kubelet_would
-from router_process import RouterProcess, router_process
 from scratch import Scratch
 from workslice_api.names import ENGINE_PORT
 
@@ -46,14 +46,14 @@ def sleepers(bare: BareApi) -> Iterator[Scratch]:
 
 
 @pytest.fixture(scope="module")
-def router(bare: BareApi, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RouterProcess]:
-    with router_process(bare, tmp_path_factory.mktemp("router")) as running:
+def router(bare: BareApi, tmp_path_factory: pytest.TempPathFactory) -> Iterator[HostRouter]:
+    with host_router(bare, tmp_path_factory.mktemp("router")) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
 def operator(
-    sleepers: Scratch, proxy: FaultyApi, router: RouterProcess, tmp_path_factory: pytest.TempPathFactory
+    sleepers: Scratch, proxy: FaultyApi, router: HostRouter, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[OperatorProcess]:
     with (
         proxy.faulty(router.listed),
@@ -86,7 +86,7 @@ def is_write(asked: Asked) -> bool:
 
 
 def test_the_first_request_wakes_a_pool_within_three_seconds(
-    shop: Scratch, proxy: FaultyApi, router: RouterProcess
+    shop: Scratch, proxy: FaultyApi, router: HostRouter
 ) -> None:
     for name in ASLEEP:
         shop.wait_for("EnginesReady", "True", "ScaledToZero", pool=name, seconds=SOON)
@@ -96,7 +96,7 @@ def test_the_first_request_wakes_a_pool_within_three_seconds(
     assert median(took) <= WOKEN_SECONDS  # not all of them: the machine has other things to do
 
 
-def woken_after(shop: Scratch, proxy: FaultyApi, router: RouterProcess, name: str) -> float:
+def woken_after(shop: Scratch, proxy: FaultyApi, router: HostRouter, name: str) -> float:
     """Seconds from the first request for a pool that sleeps to the write of its Deployment."""
     with router.request(name) as sent_at:
 
@@ -111,7 +111,7 @@ def woken_after(shop: Scratch, proxy: FaultyApi, router: RouterProcess, name: st
     return told_at - sent_at
 
 
-def test_headroom_is_kept_above_what_requests_ask_for(shop: Scratch, router: RouterProcess) -> None:
+def test_headroom_is_kept_above_what_requests_ask_for(shop: Scratch, router: HostRouter) -> None:
     shop.pool("roomy", model="roomy", scaling=DEMAND | {"headroom": 2})
     size(shop, "roomy", 2)
     with router.request("roomy"):
@@ -130,7 +130,7 @@ def test_hours_of_a_schedule_raise_the_minimum_and_their_end_lowers_it(shop: Scr
     size(shop, "hours", 1)
 
 
-def test_a_pool_keeps_its_size_while_no_router_answers(shop: Scratch, router: RouterProcess) -> None:
+def test_a_pool_keeps_its_size_while_no_router_answers(shop: Scratch, router: HostRouter) -> None:
     shop.pool("unknown", model="unknown", scaling=DEMAND | {"headroom": 3})
     size(shop, "unknown", 3)
     with router.away():
