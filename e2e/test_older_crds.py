@@ -1,12 +1,10 @@
 """Objects that were stored under an older schema: they can be read, corrected and deleted, and they harm nobody."""
 
-import json
 import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import yaml
 from demo.pool_state import condition
 from demo.waiting import NotYet, wait_until
 
@@ -16,7 +14,7 @@ from bare_pools import SOON, idle_pool, wait_for_child
 from faulty_api import FaultyApi
 from operator_process import OperatorProcess, operator_process
 from scratch import Scratch
-from workslice_cluster.repository import repository
+from served_crds import crds, serve, with_given_up_field
 
 RULES = ("x-kubernetes-validations", "minimum", "maximum", "minLength", "maxLength", "pattern", "enum", "format")
 QUIET_SECONDS = 5
@@ -29,10 +27,6 @@ def older(value: Any) -> Any:
     return [older(one) for one in value] if isinstance(value, list) else value
 
 
-def crds() -> list[dict[str, Any]]:
-    return [yaml.safe_load(file.read_text()) for file in sorted((repository() / "crds").glob("*.yaml"))]
-
-
 def crds_before_rules() -> list[dict[str, Any]]:
     """No rules, nothing is required, and a field that was given up since."""
     found = crds()
@@ -42,24 +36,7 @@ def crds_before_rules() -> list[dict[str, Any]]:
         properties = schema["properties"]
         properties["spec"] = older(properties["spec"])
         properties["spec"].pop("required", None)
-        properties["spec"]["properties"]["oldKnob"] = {"type": "integer"}
-    return found
-
-
-def serve(bare: BareApi, found: list[dict[str, Any]]) -> None:
-    """Replace the CRDs, and return once the API server goes by them."""
-    text = json.dumps({"apiVersion": "v1", "kind": "List", "items": found})
-    bare.cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=text)
-    given_up = any("oldKnob" in json.dumps(crd) for crd in found)
-    probe = json.dumps(manifests.pool("probe", "default", "none", "probe", oldKnob=1))
-    unstored = ("create", "--dry-run=server", "--validate=false", "-o", "json", "-f", "-")
-
-    def goes_by_them() -> None:
-        said = bare.cluster.kubectl(*unstored, stdin=probe)
-        if ("oldKnob" in said) != given_up:
-            raise NotYet("the schema before")
-
-    wait_until("the API server to go by the schema", goes_by_them, seconds=SOON, every=0.3)
+    return with_given_up_field(found)
 
 
 @pytest.fixture(scope="module")
