@@ -6,8 +6,9 @@ from typing import Any
 from workslice_api.pool import WorkspacePool
 from workslice_api.profile import WorkspaceProfile
 from workslice_operator.installation import Installation
-from workslice_operator.observed import ContainerExit, DeploymentFacts, Observed, PodFacts
+from workslice_operator.observed import ContainerExit, Observed, PodFacts
 from workslice_operator.render.deployment import deployment
+from workslice_operator.rollout_facts import DeploymentFacts
 from workslice_operator.slice_inventory import NodeSlices, SliceInventory
 from workslice_operator.template_choice import TemplateChoice
 from workslice_operator.template_record import rendered_record

@@ -7,7 +7,7 @@ from workslice_api.names import Reason
 from workslice_api.ownership import Conflict
 from workslice_operator.engine_conditions import engines_ready
 from workslice_operator.finding import Finding
-from workslice_operator.observed import ReplicaSetFacts
+from workslice_operator.rollout_facts import ReplicaSetFacts
 from workslice_operator.slice_inventory import slice_inventory
 
 BURST = make_pool(scaling={"mode": "QueueDepth", "minReplicas": 1, "maxReplicas": 4})

@@ -3,7 +3,8 @@ from pool_objects import engine_pod
 from workslice_operator.foreign_fields import foreign_fields
 from workslice_operator.kept_fields import KEPT
 from workslice_operator.kube_api import DEPLOYMENTS, NODES, PODS, REPLICA_SETS, SERVICES, Object
-from workslice_operator.observed import deployment_facts, pod_facts, replica_set_facts
+from workslice_operator.observed import pod_facts
+from workslice_operator.rollout_facts import deployment_facts, replica_set_facts
 from workslice_operator.slice_inventory import holds_slices, node_slices
 
 MANAGERS = [
@@ -62,8 +63,13 @@ def test_who_set_its_status_when_is_no_change_of_a_deployment() -> None:
 
 def test_nothing_that_is_read_of_a_replica_set_gets_lost() -> None:
     failure = {"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": "quota"}
-    raw = {"metadata": {"name": "rs"}, "spec": {"replicas": 2, "template": {}}, "status": {"conditions": [failure]}}
-    assert replica_set_facts(KEPT[REPLICA_SETS](raw)) == replica_set_facts(raw)
+    annotations = {"deployment.kubernetes.io/revision": "7", "workslice.dev/ready-template": "long"}
+    metadata = {"name": "rs", "labels": {"pod-template-hash": "6b5f"}, "annotations": annotations}
+    raw = {"metadata": metadata, "spec": {"replicas": 2, "template": {}}, "status": {"conditions": [failure]}}
+    kept = KEPT[REPLICA_SETS](raw)
+    assert replica_set_facts(kept) == replica_set_facts(raw)
+    assert replica_set_facts(kept).revision == 7
+    assert "workslice.dev/ready-template" not in kept["metadata"]["annotations"]
 
 
 def test_a_heartbeat_of_a_node_is_no_change() -> None:

@@ -4,7 +4,8 @@ from typing import Any
 import pytest
 
 from workslice_api.names import DELETION_COST_ANNOTATION
-from workslice_operator.observed import ModelFetch, deployment_facts, pod_facts, replica_set_facts
+from workslice_operator.observed import ModelFetch, pod_facts
+from workslice_operator.rollout_facts import deployment_facts, replica_set_facts
 
 
 def raw_pod(status: dict[str, Any], **spec: Any) -> dict[str, Any]:
@@ -158,3 +159,30 @@ def test_what_the_container_that_fetches_waits_for_counts_before_what_the_engine
     assert pod_facts(raw_pod(both)).waiting_reason == "ImagePullBackOff"
     pull["state"] = {"terminated": {"exitCode": 0}}
     assert pod_facts(raw_pod(both)).waiting_reason == "PodInitializing"
+
+
+@pytest.mark.parametrize(
+    ("spec", "surges"),
+    [
+        ({"strategy": {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}}, True),
+        ({"strategy": {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}}, False),
+        ({"strategy": {"type": "Recreate"}}, False),
+        ({}, False),
+    ],
+)
+def test_a_deployment_tells_whether_its_rollouts_have_one_replica_more(spec: dict[str, Any], surges: bool) -> None:
+    assert deployment_facts({"metadata": {"name": "d"}, "spec": spec}).surges is surges
+
+
+def test_pods_and_replica_sets_tell_which_belong_together_and_which_set_is_the_newest() -> None:
+    pod = raw_pod({"phase": "Running"})
+    pod["metadata"]["labels"] = {"pod-template-hash": "6b5f"}
+    metadata = {
+        "name": "rs",
+        "labels": {"pod-template-hash": "6b5f"},
+        "annotations": {"deployment.kubernetes.io/revision": "7"},
+    }
+    facts = replica_set_facts({"metadata": metadata})
+    assert pod_facts(pod).template == facts.template == "6b5f"
+    assert facts.revision == 7
+    assert replica_set_facts({"metadata": {"name": "rs", "annotations": {}}}).revision == 0

@@ -23,8 +23,9 @@ from pool_facts import (
 from workslice_api.conditions import find_condition
 from workslice_api.names import ConditionType, Reason
 from workslice_api.ownership import Conflict
-from workslice_operator.observed import Observed, QueueSignal, ReplicaSetFacts
+from workslice_operator.observed import Observed, QueueSignal
 from workslice_operator.plan import RESYNC_SECONDS, Plan, plan, plan_after_failed_apply
+from workslice_operator.rollout_facts import ReplicaSetFacts
 
 CHILDREN = ["NetworkPolicy", "Service", "PodDisruptionBudget", "Deployment"]
 BURST = {"mode": "QueueDepth", "minReplicas": 1, "maxReplicas": 4, "targetPerReplica": 2, "scaleDownWindow": "60s"}

@@ -4,9 +4,10 @@ from pool_facts import INSTALLATION, NOW, make_deployment, make_observed, make_p
 
 from workslice_api.conditions import find_condition
 from workslice_operator.keys import Key, pool_key
-from workslice_operator.observed import DeploymentFacts, Observed
+from workslice_operator.observed import Observed
 from workslice_operator.plan import Plan, plan
 from workslice_operator.rolling_pools import RollingPools, is_rolling
+from workslice_operator.rollout_facts import DeploymentFacts
 from workslice_operator.template_record import rendered_record
 
 POOL, PROFILE = make_pool(), make_profile()

@@ -21,9 +21,10 @@ from workslice_api.pool import WorkspacePool
 from workslice_api.profile import WorkspaceProfile
 from workslice_api.slices import slice_resource
 from workslice_operator import sizing
-from workslice_operator.observed import DeploymentFacts, Observed
+from workslice_operator.observed import Observed
 from workslice_operator.plan import Plan, plan
 from workslice_operator.profile_fit import stated_fit
+from workslice_operator.rollout_facts import DeploymentFacts
 from workslice_operator.slice_choice import SliceChoice, pool_slice
 from workslice_operator.slice_inventory import NodeSlices, SliceInventory
 from workslice_operator.template_record import TemplateRecord, rendered_record

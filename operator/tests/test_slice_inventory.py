@@ -26,6 +26,14 @@ def test_placed_pods_take_slices_and_waiting_or_finished_ones_do_not() -> None:
     pods = [pod("n1"), pod("n1", phase="Pending"), pod(None), pod("n1", phase="Succeeded"), pod("n1", LARGE_SLICE)]
     inventory = slice_inventory([node("n1", small="3", large="1")], pods)
     assert (inventory.free(SLICE), inventory.free(LARGE_SLICE)) == (1, 0)
+    assert inventory.waiting == {SLICE: 1}
+
+
+def test_pods_that_may_not_be_scheduled_yet_or_are_going_wait_for_no_slice() -> None:
+    gated, going = pod(None), pod(None)
+    gated["spec"]["schedulingGates"] = [{"name": "queued"}]
+    going["metadata"] = {"deletionTimestamp": "2026-03-01T12:00:00Z"}
+    assert slice_inventory([], [gated, going, pod(None, phase="Failed")]).waiting == {}
 
 
 def test_init_containers_and_sidecars_hold_slices_as_the_scheduler_counts_them() -> None:

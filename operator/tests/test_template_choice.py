@@ -26,8 +26,9 @@ from workslice_api.conditions import find_condition
 from workslice_api.names import FAILED_TEMPLATE_ANNOTATION, READY_TEMPLATE_ANNOTATION, RENDERING_ANNOTATION
 from workslice_api.pool import WorkspacePool
 from workslice_api.profile import WorkspaceProfile
-from workslice_operator.observed import DeploymentFacts, Observed, PodFacts
+from workslice_operator.observed import Observed, PodFacts
 from workslice_operator.plan import Plan, plan
+from workslice_operator.rollout_facts import DeploymentFacts
 from workslice_operator.template_record import TemplateRecord, read_record, rendered_record
 
 POOL, PROFILE = make_pool(), make_profile()

@@ -14,8 +14,10 @@ from typing import Final
 from workslice_api.pool import MAX_DRAIN_MARKS
 from workslice_api.pool_replicas import DrainMark
 from workslice_api.quantity import duration_seconds
-from workslice_operator.observed import DeploymentFacts, Observed, PodFacts
+from workslice_operator.observed import Observed, PodFacts
 from workslice_operator.remembered_time import not_later
+from workslice_operator.rollout_facts import DeploymentFacts
+from workslice_operator.surge import additional, begins
 from workslice_operator.victims import certain_to_go, choose_victims
 
 MARKED_COST: Final = -(2**31) + 1
@@ -73,13 +75,13 @@ def plan_drain(observed: Observed, desired: int, template_hash: str, now: dateti
     if deployment is None:
         return DrainPlan(desired)
     live = [pod for pod in observed.pods if pod.live]
-    surplus = max(deployment.replicas, len(live)) - desired
+    surplus = max(deployment.replicas, len(live) - additional(observed)) - desired
     if surplus <= 0:
         return DrainPlan(desired, costs=_changes(live, _new_costs(live, (), ())))
-    begins = bool(template_hash) and deployment.template_hash != template_hash
-    if desired and (begins or (deployment.settled and deployment.outdated_replicas > 0)):
+    starts = begins(observed, template_hash)
+    if desired and (starts or (deployment.settled and deployment.outdated_replicas > 0)):
         # A rollout that has failed by Kubernetes' own word must not keep a pool large for ever: preStop drains what goes.
-        held = begins or not deployment.stalled
+        held = starts or not deployment.stalled
         replicas = max(desired, deployment.replicas) if held else desired
         return DrainPlan(replicas, costs=_changes(live, _new_costs(live, (), ())), held=held)
     return _shrink(observed, deployment, live, desired, surplus, now)
@@ -104,7 +106,9 @@ def _shrink(
     now: datetime,
 ) -> DrainPlan:
     # While a removal is on its way a second one could take another pod than the one it is meant for, and so could a mark.
-    steady = deployment.settled and len(live) <= deployment.replicas
+    # Of a pool that is emptied the replica goes too that a rollout has added; which one that is nobody can say.
+    extra = additional(observed) if deployment.settled else 0
+    steady = deployment.settled and len(live) - extra <= deployment.replicas
     # Replicas that the Deployment asks for and that have no pod (yet) go first: there is nothing to lose.
     missing = max(0, deployment.replicas - len(live))
     known = {
@@ -113,7 +117,7 @@ def _shrink(
     }
     chosen = [
         pod
-        for pod in choose_victims(observed, min(surplus - missing, MAX_DRAIN_MARKS))
+        for pod in choose_victims(observed, min(surplus - missing + extra, MAX_DRAIN_MARKS))
         if steady or pod.uid in known or not pod.may_hold_requests
     ]
     marks = tuple(
@@ -131,7 +135,7 @@ def _shrink(
     costs = _new_costs(live, chosen, {pod.uid for pod in finished})
     leaving = certain_to_go(live, finished, costs) if steady else ()
     return DrainPlan(
-        replicas=max(desired, deployment.replicas - (missing + len(leaving) if steady else 0)),
+        replicas=max(desired, deployment.replicas - (max(0, missing + len(leaving) - extra) if steady else 0)),
         marks=marks,
         costs=_changes(live, costs),
         stages=stages,

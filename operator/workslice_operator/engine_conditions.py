@@ -7,6 +7,7 @@ from workslice_api.names import Reason
 from workslice_operator.finding import Finding
 from workslice_operator.observed import Observed
 from workslice_operator.pod_diagnosis import Diagnosis, diagnose
+from workslice_operator.surge import is_surging
 
 _WORST_FIRST: Final = (
     Reason.OUT_OF_MEMORY,
@@ -30,7 +31,7 @@ def engines_ready(
     ready = sum(pod.ready for pod in live)
     if desired == 0:
         return _at_zero(observed, len(live), asleep)
-    progress = f"{ready} of {desired} replicas ready"
+    progress = f"{min(ready, desired)} of {desired} replicas ready"
     if ready < desired and observed.missing_volumes:
         claims = ", ".join(observed.missing_volumes)
         message = (
@@ -45,7 +46,7 @@ def engines_ready(
     if refused and len(live) < desired:
         return Finding(False, Reason.PODS_REFUSED, f"{progress}; {_refusal(refused)}")
     if ready >= desired:
-        return Finding(True, Reason.ALL_READY, progress)
+        return Finding(True, Reason.ALL_READY, f"{progress}{_surge(observed)}")
     waiting = sum(not pod.scheduled for pod in live)
     for_slices = f", {waiting} without a slice" if waiting else ""
     others = "; the others start" if ready + waiting < desired else ""
@@ -57,6 +58,11 @@ def _rollout(observed: Observed) -> str:
     outdated = observed.deployment.outdated_replicas if observed.deployment else 0
     still = f"{outdated} replica stays" if outdated == 1 else f"{outdated} replicas stay"
     return f"; until then {still} on the previous version" if outdated else ""
+
+
+def _surge(observed: Observed) -> str:
+    outdated = observed.deployment.outdated_replicas if is_surging(observed) and observed.deployment else 0
+    return f"; {outdated} on the previous version until the new one is ready" if outdated else ""
 
 
 def _required(observed: Observed, desired: int) -> int:

@@ -19,6 +19,7 @@ from workslice_operator.kube_api import (
     Object,
     Resource,
 )
+from workslice_operator.rollout_facts import REVISION_ANNOTATION
 
 _OF_CONTAINERS: Final = ("name", "resources", "restartPolicy")
 _NOT_OF_STATUSES: Final = ("image", "imageID", "containerID", "allocatedResources", "resources", "volumeMounts", "user")
@@ -54,9 +55,12 @@ def kept_deployment(raw: Object) -> Object:
 
 
 def kept_replica_set(raw: Object) -> Object:
-    """A ReplicaSet: its annotations repeat those of the Deployment."""
+    """A ReplicaSet: its annotations repeat those of the Deployment, but for its revision."""
     spec = _without(raw.get("spec", {}), "template")
-    return {"metadata": _metadata(raw, "annotations"), "spec": spec, "status": raw.get("status", {})}
+    metadata, annotations = _metadata(raw, "annotations"), raw["metadata"].get("annotations") or {}
+    if REVISION_ANNOTATION in annotations:
+        metadata["annotations"] = {REVISION_ANNOTATION: annotations[REVISION_ANNOTATION]}
+    return {"metadata": metadata, "spec": spec, "status": raw.get("status", {})}
 
 
 def kept_child(raw: Object) -> Object:

@@ -22,15 +22,16 @@ from workslice_operator.kube_api import (
     Refused,
 )
 from workslice_operator.model_source import locate_model
-from workslice_operator.observed import Observed, QueueSignal, deployment_facts, pod_facts, replica_set_facts
+from workslice_operator.observed import Observed, QueueSignal, pod_facts
 from workslice_operator.readable import validation_sentence
+from workslice_operator.rollout_facts import deployment_facts, replica_set_facts
 from workslice_operator.shared_read import SharedRead
 from workslice_operator.slice_inventory import SliceInventory, slice_inventory
 
 log = logging.getLogger(__name__)
 
 INVENTORY_SECONDS = 3.0
-"""The read of all nodes and all scheduled pods of the cluster is shared for this long."""
+"""The read of all nodes and all pods of the cluster is shared for this long."""
 
 
 class PredecessorRemains(Exception):
@@ -43,7 +44,7 @@ def shared_inventory(kube: Reads) -> SharedRead[SliceInventory | None]:
     async def read() -> SliceInventory | None:
         try:
             nodes = await kube.list(NODES)
-            pods = await kube.list(PODS, fields="spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed")
+            pods = await kube.list(PODS, fields="status.phase!=Succeeded,status.phase!=Failed")
         except Refused as error:
             log.warning("free slices are unknown: %s", error)
             return None

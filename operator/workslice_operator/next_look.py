@@ -10,6 +10,7 @@ from workslice_operator.idle import seconds_until_sleep
 from workslice_operator.observed import Observed
 from workslice_operator.scaling import Decision, is_starting
 from workslice_operator.slice_conditions import free_although_refused, may_settle
+from workslice_operator.surge import waits_for_place
 
 _UNWATCHED_SECONDS: Final = 10.0
 """Slices of other pools, volumes, quotas and nodes change without an event of this pool."""
@@ -32,7 +33,7 @@ def _delays(observed: Observed, decision: Decision, startup_timeout: float, now:
     if until_sleep is not None:
         yield until_sleep if until_sleep > 0 else _UNWATCHED_SECONDS
     live = [pod for pod in observed.pods if pod.live]
-    if sum(pod.scheduled for pod in live) < decision.desired or observed.missing_volumes:
+    if sum(pod.scheduled for pod in live) < decision.desired or observed.missing_volumes or waits_for_place(observed):
         yield _UNWATCHED_SECONDS
     if may_settle(observed) and free_although_refused(observed):
         yield _DISAGREEMENT_SECONDS

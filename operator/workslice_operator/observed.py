@@ -5,17 +5,11 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from workslice_api.names import (
-    DELETION_COST_ANNOTATION,
-    ENGINE_CONTAINER,
-    FAILED_TEMPLATE_ANNOTATION,
-    MODEL_FETCH_CONTAINER,
-    READY_TEMPLATE_ANNOTATION,
-    TEMPLATE_HASH_ANNOTATION,
-)
+from workslice_api.names import DELETION_COST_ANNOTATION, ENGINE_CONTAINER, MODEL_FETCH_CONTAINER
 from workslice_api.ownership import Conflict
 from workslice_api.pool import WorkspacePool
 from workslice_api.profile import WorkspaceProfile
+from workslice_operator.rollout_facts import TEMPLATE_LABEL, DeploymentFacts, ReplicaSetFacts
 from workslice_operator.slice_inventory import SliceInventory
 
 _QUICKEST_START: Final = timedelta(seconds=2)
@@ -107,6 +101,8 @@ class PodFacts:
     """What keeps it from that, or from being ready, where Kubernetes has warned."""
     fetch: ModelFetch | None = None
     """None: its model is not fetched into a volume."""
+    template: str = ""
+    """What Kubernetes calls its pod template: `ReplicaSetFacts.template` of its ReplicaSet."""
 
     @property
     def live(self) -> bool:
@@ -122,45 +118,6 @@ class PodFacts:
     def may_hold_requests(self) -> bool:
         """Whether its engine has come up: before that, and after a crash, there is no request to lose."""
         return self.started or self.ready
-
-
-@dataclass(frozen=True)
-class ReplicaSetFacts:
-    """One ReplicaSet of the pool's Deployment."""
-
-    name: str
-    replicas: int
-    """Pods that it wants."""
-    failure: str
-    """Message of its condition ReplicaFailure: why the API refuses its pods (quota, Pod Security); empty otherwise."""
-
-
-@dataclass(frozen=True)
-class DeploymentFacts:
-    """The pool's Deployment."""
-
-    name: str
-    uid: str
-    replicas: int
-    """Pods that its spec asks for."""
-    updated_replicas: int
-    """Pods of the newest template."""
-    managed_fields: tuple[Mapping[str, Any], ...]
-    """metadata.managedFields, raw."""
-    template_hash: str = ""
-    """Of the pod template that was applied last."""
-    ready_template: str = ""
-    """Annotation READY_TEMPLATE_ANNOTATION."""
-    failed_template: str = ""
-    """Annotation FAILED_TEMPLATE_ANNOTATION."""
-    settled: bool = True
-    """The Deployment controller has seen its newest spec."""
-    outdated_replicas: int = 0
-    """Pods of older templates that still exist."""
-    progress_deadline: float = 600.0
-    """Seconds without progress after which a rollout has stalled: progressDeadlineSeconds, by default that of the API."""
-    stalled: bool = False
-    """The rollout has passed its deadline without progress."""
 
 
 @dataclass(frozen=True)
@@ -250,6 +207,8 @@ class Observed:
     """PersistentVolumeClaims that the profile's model.source names and that do not exist in the pool's namespace."""
     may_roll: bool = True
     """A rollout may begin or is under way; False while too many other pools are being rolled out."""
+    spoken_for: int = 0
+    """Free slices of the pool's kind that the rollouts of other pools are about to take."""
     disagreement: float = 0.0
     """Seconds for which the scheduler has refused the pool's pods for want of slices that the inventory called free at every look."""
 
@@ -306,6 +265,7 @@ def pod_facts(raw: Mapping[str, Any]) -> PodFacts:
         deletion_cost=_deletion_cost(metadata),
         silent=_is_silent(ready, state.get("running") or {}),
         fetch=fetch,
+        template=(metadata.get("labels") or {}).get(TEMPLATE_LABEL, ""),
         sandboxed=conditions.get("PodReadyToStartContainers", {}).get("status") != "False",
     )
 
@@ -316,40 +276,6 @@ def _is_silent(ready: Mapping[str, Any], running: Mapping[str, Any]) -> bool:
     if ready.get("status") != "False" or since is None or runs_since is None:
         return False
     return since - runs_since > _QUICKEST_START
-
-
-def deployment_facts(raw: Mapping[str, Any]) -> DeploymentFacts:
-    """Read a raw Deployment."""
-    metadata, status = raw["metadata"], raw.get("status", {})
-    updated = status.get("updatedReplicas", 0)
-    annotations = metadata.get("annotations") or {}
-    return DeploymentFacts(
-        name=metadata["name"],
-        uid=metadata.get("uid", ""),
-        replicas=raw.get("spec", {}).get("replicas", 1),
-        updated_replicas=updated,
-        managed_fields=tuple(metadata.get("managedFields") or ()),
-        template_hash=annotations.get(TEMPLATE_HASH_ANNOTATION, ""),
-        ready_template=annotations.get(READY_TEMPLATE_ANNOTATION, ""),
-        failed_template=annotations.get(FAILED_TEMPLATE_ANNOTATION, ""),
-        settled=status.get("observedGeneration", 0) >= metadata.get("generation", 0),
-        outdated_replicas=max(0, status.get("replicas", 0) - updated),
-        progress_deadline=raw.get("spec", {}).get("progressDeadlineSeconds", 600),
-        stalled=any(one.get("reason") == "ProgressDeadlineExceeded" for one in status.get("conditions") or []),
-    )
-
-
-def replica_set_facts(raw: Mapping[str, Any]) -> ReplicaSetFacts:
-    """Read a raw ReplicaSet."""
-    conditions = raw.get("status", {}).get("conditions") or []
-    failure: Mapping[str, Any] = next(
-        (one for one in conditions if one["type"] == "ReplicaFailure" and one["status"] == "True"), {}
-    )
-    return ReplicaSetFacts(
-        name=raw["metadata"]["name"],
-        replicas=raw.get("spec", {}).get("replicas", 0),
-        failure=failure.get("message", "") or failure.get("reason", ""),
-    )
 
 
 def _deletion_cost(metadata: Mapping[str, Any]) -> int:

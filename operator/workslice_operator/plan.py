@@ -34,6 +34,7 @@ from workslice_operator.replica_start import impatience, last_start
 from workslice_operator.scaling import Decision, count_replicas, decide
 from workslice_operator.slice_choice import with_chosen_slice
 from workslice_operator.slice_conditions import slices_granted
+from workslice_operator.surge import additional, begins, surges, wanted_slice, without_previous_version
 from workslice_operator.template_choice import TemplateChoice, choose_template, not_remembered, outdated, taken_back
 from workslice_operator.unused_replicas import unused_replicas
 
@@ -58,6 +59,8 @@ class Plan:
     """Seconds until the pool must be looked at again even if nothing happens."""
     template_hash: str = ""
     """Of the pod template to apply; empty when none is."""
+    takes_slice: str = ""
+    """Resource of which a rollout that begins here takes one more for a while; empty when it does not."""
 
 
 def plan(observed: Observed, installation: Installation, now: datetime, fit: ProfileFit | None = None) -> Plan:
@@ -71,13 +74,17 @@ def plan(observed: Observed, installation: Installation, now: datetime, fit: Pro
     profile = pool_conditions.profile_ready(observed, fit)
     decision = _decision(observed, profile, startup_timeout, now)
     observed, why = with_chosen_slice(observed, decision.desired, fit)
-    moving = replacements(observed, decision.desired)
-    engines = engines_ready(
-        observed, decision.desired, startup_timeout, now, asleep=decision.reason is Reason.SCALED_TO_ZERO
-    )
-    choice = choose_template(observed, observed.profile, engines) if profile.status and observed.profile else None
-    drain = plan_drain(observed, decision.desired + moving, choice.record.hash if choice else "", now)
-    manifests = _manifests(observed, choice, installation, drain.replicas)
+    # A replica that a rollout adds stands in for one that goes, wherever that is.
+    moving = max(0, replacements(observed, decision.desired) - additional(observed))
+    asleep = decision.reason is Reason.SCALED_TO_ZERO
+    engines = engines_ready(observed, decision.desired, startup_timeout, now, asleep)
+    tried = without_previous_version(observed)
+    verdict = engines if tried is observed else engines_ready(tried, decision.desired, startup_timeout, now, asleep)
+    choice = choose_template(observed, observed.profile, verdict) if profile.status and observed.profile else None
+    template_hash = choice.record.hash if choice else ""
+    drain = plan_drain(observed, decision.desired + moving, template_hash, now)
+    surge = surges(observed, template_hash, drain.replicas, moving, now)
+    manifests = _manifests(observed, choice, installation, drain.replicas, surge)
     start = last_start(observed.pool.status.last_start, observed.pods)
     remarks = unused_replicas(observed.pool.spec), impatience(observed.pool.spec, start)
     findings = _findings(observed, profile, engines, decision, drain, moving, manifests, choice, remarks)
@@ -94,7 +101,8 @@ def plan(observed: Observed, installation: Installation, now: datetime, fit: Pro
             *drain_report.events(observed, decision, drain),
         ),
         requeue_after=min(waits),
-        template_hash=choice.record.hash if choice and manifests else "",
+        template_hash=template_hash if manifests else "",
+        takes_slice=wanted_slice(observed) if surge and begins(observed, template_hash) else "",
     )
 
 
@@ -144,17 +152,19 @@ def _decision(observed: Observed, profile: Finding, startup_timeout: float, now:
         message = "the number of replicas stays as it is until ProfileReady is True"
         return Decision(current or 0, profile.reason, message, memory)
     counts = count_replicas(observed.pods, current, startup_timeout, now)
+    # One that a rollout adds and that has no place is none of those which a smaller pool would do without.
+    counts = replace(counts, unplaced=max(0, counts.unplaced - additional(observed)))
     return decide(observed.pool.spec, memory, counts, observed.signal, now)
 
 
 def _manifests(
-    observed: Observed, choice: TemplateChoice | None, installation: Installation, replicas: int
+    observed: Observed, choice: TemplateChoice | None, installation: Installation, replicas: int, surge: bool
 ) -> tuple[Mapping[str, Any], ...]:
     pool = observed.pool
     if choice is None or observed.profile is None:
         # Without a profile that fits there is nothing to build from, and what runs must not be touched.
         return ()
-    engines = deployment(pool, observed.profile, replicas, choice.record.template, choice.annotations)
+    engines = deployment(pool, observed.profile, replicas, choice.record.template, choice.annotations, surge)
     if observed.conflict is not None:
         # Nothing new for a pool that may not serve; what an earlier claim left running goes.
         return _not_taken((engines,), observed.taken_names) if observed.deployment else ()
@@ -184,7 +194,7 @@ def _findings(
     choice: TemplateChoice | None,
     remarks: tuple[str, str],
 ) -> dict[ConditionType, Finding]:
-    live = sum(pod.live for pod in observed.pods)
+    live = sum(pod.live for pod in observed.pods) - additional(observed)
     ours = next((one for one in manifests if one["kind"] == "Deployment"), None)
     managed = observed.deployment.managed_fields if observed.deployment else ()
     foreign = foreign_fields(managed, ours) if ours else ()

@@ -56,6 +56,7 @@ from workslice_operator.slice_choice import with_chosen_slice
 from workslice_operator.slice_conditions import free_although_refused
 from workslice_operator.slice_inventory import SliceInventory
 from workslice_operator.status_urgency import Urgency, urgency
+from workslice_operator.surge import wanted_slice
 from workslice_operator.unreadable import say_unreadable
 from workslice_operator.weighed_depth import remember
 
@@ -245,7 +246,9 @@ class PoolReconciler:
         disagrees_since = self._disagrees_since(with_slice, known)
         if disagrees_since is not None:
             observed = replace(observed, disagreement=self._monotonic() - disagrees_since)
-        observed = replace(observed, may_roll=self._rolling.may_roll(key, observed, self._monotonic()))
+        may_roll = self._rolling.may_roll(key, observed, self._monotonic())
+        spoken_for = self._rolling.spoken_for(key, wanted_slice(with_slice))
+        observed = replace(observed, may_roll=may_roll, spoken_for=spoken_for)
         planned = plan(observed, self._installation, now, fit)
         applied = known.applied if known else {}
         if reads is not self._live and self._does_more_than_tell(planned, observed, children, applied):

@@ -11,10 +11,11 @@ from workslice_api.names import ConditionType, Reason
 from workslice_operator.keys import Key
 from workslice_operator.observed import Observed
 from workslice_operator.plan import Plan
+from workslice_operator.surge import additional
 
 MOST_AT_ONCE: Final = 50
 """Unless the chart says otherwise: pools whose replicas are replaced at the same time, in the whole cluster. Each has one replica out of
-service meanwhile."""
+service meanwhile, or one more."""
 
 
 class RollingPools:
@@ -28,6 +29,8 @@ class RollingPools:
         """Since when nothing of the version before is left; None: something is."""
         self._waiting: dict[Key, None] = {}
         """In the order in which they came."""
+        self._takes: dict[Key, str] = {}
+        """Resource of the slice that a pool takes additionally, until the pod that waits for it or has it is there to be counted."""
 
     def may_roll(self, key: Key, observed: Observed, seconds: float) -> bool:
         """Whether a rollout of the pool may begin or is under way; `observed` tells whether an earlier one has ended, `seconds` the
@@ -38,7 +41,13 @@ class RollingPools:
             self._rolling[key] = since
         else:
             self._end(key)
+        if observed.deployment is None or not observed.deployment.surges or additional(observed):
+            self._takes.pop(key, None)
         return key in self._rolling or len(self._rolling) < self._most
+
+    def spoken_for(self, key: Key, resource: str) -> int:
+        """Slices that other pools are about to take for a rollout, and that still look free."""
+        return sum(one == resource for other, one in self._takes.items() if other != key)
 
     def follow(self, key: Key, planned: Plan, observed: Observed) -> None:
         """The plan that is carried out now: it takes a turn, waits for one, or needs none. Call it before anything is awaited."""
@@ -49,6 +58,8 @@ class RollingPools:
         elif deployment and deployment.replicas and planned.template_hash not in ("", deployment.template_hash):
             self._waiting.pop(key, None)
             self._rolling[key] = None
+            if planned.takes_slice:
+                self._takes[key] = planned.takes_slice
 
     def forget(self, key: Key) -> None:
         """The pool is gone."""
@@ -63,6 +74,7 @@ class RollingPools:
         return seconds if before is None else before
 
     def _end(self, key: Key) -> None:
+        self._takes.pop(key, None)
         if key in self._rolling:
             del self._rolling[key]
             for _ in range(min(len(self._waiting), self._most - len(self._rolling))):

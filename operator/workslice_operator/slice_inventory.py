@@ -50,6 +50,8 @@ class SliceInventory:
     """Slices of the cluster."""
 
     nodes: tuple[NodeSlices, ...] = ()
+    waiting: Mapping[str, int] = field(default_factory=dict)
+    """Slices that pods without a node wait for, by resource, wherever they may run."""
     memories: dict[tuple[str, tuple[str, ...]], Mapping[str, int]] = field(
         default_factory=dict, compare=False, repr=False
     )
@@ -117,17 +119,20 @@ class SliceInventory:
 def slice_inventory(nodes: Iterable[Mapping[str, Any]], pods: Iterable[Mapping[str, Any]]) -> SliceInventory:
     """Read raw Node and Pod objects of the API; pods need not be filtered."""
     used: dict[str, Counter[str]] = {}
+    waiting: Counter[str] = Counter()
     for pod in pods:
         held = holds_slices(pod)
         if held is not None:
             used.setdefault(held[0], Counter()).update(held[1])
+        waiting.update(awaited_slices(pod))
     return SliceInventory(
         tuple(
             sorted(
                 (node_slices(node, used.get(node["metadata"]["name"], Counter())) for node in nodes),
                 key=lambda one: one.node,
             )
-        )
+        ),
+        dict(sorted(waiting.items())),
     )
 
 
@@ -157,6 +162,14 @@ def holds_slices(pod: Mapping[str, Any]) -> tuple[str, Counter[str]] | None:
         return None
     slices = requested_slices(pod)
     return (node, slices) if slices else None
+
+
+def awaited_slices(pod: Mapping[str, Any]) -> Counter[str]:
+    """Slices for which a raw pod waits: it has no node, and somebody lets it be scheduled."""
+    spec = pod.get("spec", {})
+    if spec.get("nodeName") or spec.get("schedulingGates") or "deletionTimestamp" in pod.get("metadata", {}):
+        return Counter()
+    return requested_slices(pod) if pod.get("status", {}).get("phase") not in _FINISHED else Counter()
 
 
 def node_slices(node: Mapping[str, Any], used: Mapping[str, int]) -> NodeSlices:

@@ -20,7 +20,9 @@ from workslice_api.names import (
 from workslice_api.pool import WorkspacePool
 from workslice_api.profile import WorkspaceProfile
 from workslice_operator.finding import Finding
-from workslice_operator.observed import DeploymentFacts, Observed
+from workslice_operator.observed import Observed
+from workslice_operator.rollout_facts import DeploymentFacts
+from workslice_operator.surge import without_previous_version
 from workslice_operator.template_record import TemplateRecord, read_record, rendered_record
 
 _MAY_PASS: Final = (Reason.STARTING, Reason.NOT_STARTED, Reason.NODE_LOST, Reason.NOT_ANSWERING)
@@ -57,7 +59,7 @@ class TemplateChoice:
 
 
 def choose_template(observed: Observed, profile: WorkspaceProfile, engines: Finding) -> TemplateChoice:
-    """Decide; `engines` is the finding EnginesReady."""
+    """Decide; `engines` is the finding EnginesReady of `surge.without_previous_version`."""
     choice, deployment = _choose(observed, profile, engines), observed.deployment
     if observed.may_roll or deployment is None or choice.record.hash == deployment.template_hash:
         return choice
@@ -80,7 +82,7 @@ def _choose(observed: Observed, profile: WorkspaceProfile, engines: Finding) -> 
         return TemplateChoice(fresh, ready if ready and ready.hash == fresh.hash else fresh)
     if ready is None:
         return TemplateChoice(fresh)
-    if runs_fresh and ready.hash != fresh.hash and _broken(observed, deployment, engines, ready, fresh):
+    if runs_fresh and ready.hash != fresh.hash and _broken(observed, engines, ready, fresh):
         failed = replace(fresh, why=engines.message[:_LONGEST_WHY])
         # Without a memory of the failure the two would be tried in turns, for ever.
         return TemplateChoice(ready, ready, failed) if _text_of_failed(failed) else TemplateChoice(fresh, ready)
@@ -153,12 +155,13 @@ def _proven(observed: Observed, deployment: DeploymentFacts) -> bool:
     return complete and any(pod.ready for pod in observed.pods if pod.live)
 
 
-def _broken(
-    observed: Observed, deployment: DeploymentFacts, engines: Finding, before: TemplateRecord, now: TemplateRecord
-) -> bool:
-    """Whether nothing serves and nothing is left of the template before, so that it must come back to serve at all."""
-    live = [pod for pod in observed.pods if pod.live]
-    if not deployment.settled or deployment.outdated_replicas or any(pod.ready for pod in live):
+def _broken(observed: Observed, engines: Finding, before: TemplateRecord, now: TemplateRecord) -> bool:
+    """Whether nothing serves and nothing is left of the template before, so that it must come back to serve at all; or its only replica
+    serves just until the new one is ready, which it will not be.
+    """
+    observed = without_previous_version(observed)
+    deployment, live = observed.deployment, [pod for pod in observed.pods if pod.live]
+    if deployment is None or not deployment.settled or deployment.outdated_replicas or any(pod.ready for pod in live):
         return False
     if deployment.stalled:
         return all(pod.scheduled for pod in live) or _place(before) != _place(now)

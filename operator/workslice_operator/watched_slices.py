@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from workslice_operator.kube_api import Object
-from workslice_operator.slice_inventory import NodeSlices, SliceInventory, holds_slices, node_slices
+from workslice_operator.slice_inventory import NodeSlices, SliceInventory, awaited_slices, holds_slices, node_slices
 
 
 class WatchedSlices:
@@ -19,6 +19,8 @@ class WatchedSlices:
         self._used: dict[str, Counter[str]] = {}
         self._holders: dict[str, tuple[str, Counter[str]]] = {}
         """UID of a pod → its node and its slices."""
+        self._waiting: dict[str, Counter[str]] = {}
+        """UID of a pod without a node → the slices that it waits for."""
         self._outdated: set[str] = set()
         """Nodes whose pods have changed since they were counted last."""
         self._inventory: SliceInventory | None = None
@@ -26,6 +28,7 @@ class WatchedSlices:
     def pod_changed(self, raw: Object, there: bool) -> None:
         """A pod was seen, or is gone."""
         uid = raw["metadata"]["uid"]
+        self._pod_waits(uid, awaited_slices(raw) if there else Counter())
         before = self._holders.get(uid)
         now = holds_slices(raw) if there else None
         if before == now:
@@ -42,6 +45,15 @@ class WatchedSlices:
             del self._holders[uid]
         else:
             self._holders[uid] = now
+        self._inventory = None
+
+    def _pod_waits(self, uid: str, now: Counter[str]) -> None:
+        if self._waiting.get(uid, Counter()) == now:
+            return
+        if now:
+            self._waiting[uid] = now
+        else:
+            del self._waiting[uid]
         self._inventory = None
 
     def node_changed(self, raw: Object, there: bool) -> None:
@@ -68,5 +80,8 @@ class WatchedSlices:
                 used = dict(sorted(self._used.get(name, Counter()).items()))
                 self._nodes[name] = replace(self._nodes[name], used=used)
             self._outdated.clear()
-            self._inventory = SliceInventory(tuple(one for _, one in sorted(self._nodes.items())), self._memories)
+            waiting = dict(sorted(sum(self._waiting.values(), Counter()).items()))
+            self._inventory = SliceInventory(
+                tuple(one for _, one in sorted(self._nodes.items())), waiting, self._memories
+            )
         return self._inventory

@@ -19,8 +19,12 @@ def deployment(
     replicas: int,
     template: Mapping[str, Any],
     annotations: Mapping[str, str],
+    surges: bool = False,
 ) -> dict[str, Any]:
-    """Manifest with that many replicas of a pod template; the annotations say what is to be remembered of it."""
+    """Manifest with that many replicas of a pod template; the annotations say what is to be remembered of it.
+
+    `surges`: a slice is there for one more, so that no replica need go before its successor is ready.
+    """
     ending = termination(pool.spec.drain.timeout, profile.spec.engine.version)
     startup = math.ceil(duration_seconds(profile.spec.engine.startup_timeout))
     return {
@@ -37,8 +41,11 @@ def deployment(
             # A new replica waits until an old one has drained and given its slice back.
             "progressDeadlineSeconds": startup + ending.grace_period + _DEADLINE_RESERVE,
             "selector": {"matchLabels": engine_selector(pool)},
-            # Slices are scarce: a surge pod would wait for ever for the slice that the old pod holds.
-            "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}},
+            # Without a free slice an additional pod would wait for ever for the one that an old pod holds.
+            "strategy": {
+                "type": "RollingUpdate",
+                "rollingUpdate": {"maxSurge": int(surges), "maxUnavailable": int(not surges)},
+            },
             "template": dict(template),
         },
     }
