@@ -1,4 +1,6 @@
-"""Engines of a pool stay on what was ready: through an operator that renders otherwise, and after a change that does not come up."""
+"""Engines of a pool stay on what was ready: until a changed one has come up beside them where a slice is free, after a change that does
+not come up, and through an operator that renders otherwise.
+"""
 
 import hashlib
 import json
@@ -7,16 +9,18 @@ from typing import Any
 import pytest
 from demo.installation import NAMESPACE as SYSTEM
 from demo.installation import cluster_tool
+from demo.load import Load
 from demo.pool_state import condition
 from demo.question import ask
 from demo.waiting import NotYet, wait_until
 
 import manifests
 from installed import Installation
+from router_accounts import in_rotation
 from scratch import Scratch
 from workslice_cluster import images
 
-MODEL = "outlives"
+MODEL, OTHER = "outlives", "other"
 HASH, READY = "workslice.dev/template-hash", "workslice.dev/ready-template"
 
 
@@ -33,22 +37,82 @@ def pool(module_scratch: Scratch) -> Scratch:
     return module_scratch
 
 
-def apply_profile(scratch: Scratch, image: str = "") -> None:
+def apply_profile(scratch: Scratch, image: str = "", **env: str) -> None:
     memory = {"host": "256Mi", "kvCache": "128Mi"}
     engine = manifests.engine(image or scratch.engine_image)
+    engine["env"] = [{"name": name, "value": value} for name, value in env.items()]
     made = manifests.profile(
         scratch.namespace, scratch.engine_image, slice_profile="1g.10gb", memory=memory, engine=engine
     )
     scratch.cluster.apply([made])
 
 
-def test_the_only_replica_goes_back_when_a_change_does_not_come_up(installation: Installation, pool: Scratch) -> None:
+def test_with_a_slice_free_the_only_replica_serves_until_its_successor_is_ready(
+    installation: Installation, pool: Scratch
+) -> None:
+    (before,) = pool.pods()
+    served: list[set[str]] = []
+
+    def only_the_new_one() -> None:
+        served.append(in_rotation(pool.cluster, f"{pool.namespace}/pool"))
+        uids = {pod["metadata"]["uid"] for pod in pool.pods()}
+        if before["metadata"]["uid"] in uids or uids != served[-1]:
+            raise NotYet(f"pods {uids}, in rotation {served[-1]}")
+
+    with Load(installation.client(), MODEL, in_flight=2, max_tokens=32) as load:
+        load.wait_for_more(4)
+        apply_profile(pool, MARK_OF_THE_TEST="1")
+        wait_until("the new replica alone to serve", only_the_new_one, seconds=120, every=0.2)
+        load.wait_for_more(4)
+    assert load.failures == []
+    assert all(served), "there was a moment without a replica"
+    assert strategy(pool) == {"maxSurge": 1, "maxUnavailable": 0}
+
+
+def test_with_no_slice_free_two_pools_of_a_changed_profile_are_replaced_all_the_same(
+    installation: Installation, pool: Scratch
+) -> None:
+    pool.pool(OTHER, profile=pool.namespace, model=OTHER)
+    pool.wait_for("Ready", "True", "PoolReady", pool=OTHER, seconds=60)
+    before = {pod["metadata"]["uid"] for pod in pool.pods()}
+    apply_profile(pool)
+
+    def two_new_ones() -> None:
+        ready = {pod["metadata"]["uid"] for pod in pool.pods() if condition(pod, "Ready")["status"] == "True"}
+        if len(pool.pods()) != 2 or len(ready - before) != 2:
+            raise NotYet(f"{len(pool.pods())} pods, {len(ready - before)} new ones ready")
+
+    wait_until("both pools to run the new version", two_new_ones, seconds=150)
+    assert strategy(pool) == strategy(pool, OTHER) == {"maxSurge": 0, "maxUnavailable": 1}
+    for model in (MODEL, OTHER):
+        assert ask(installation.client(), model, "There?", stream=False, max_tokens=4).finish_reason == "length"
+    pool.cluster.kubectl("delete", "wspool", OTHER, "-n", pool.namespace)
+    wait_until("its slice to come back", lambda: one_pod(pool), seconds=60)
+
+
+def strategy(scratch: Scratch, name: str = "pool") -> dict[str, int]:
+    deployment = scratch.cluster.get("deployment", f"{name}-engine", scratch.namespace)
+    return dict(deployment["spec"]["strategy"]["rollingUpdate"])
+
+
+def one_pod(scratch: Scratch) -> None:
+    if len(found := scratch.cluster.objects("pods", scratch.namespace)) != 1:
+        raise NotYet(f"{len(found)} pods")
+
+
+def test_the_only_replica_stays_or_goes_back_when_a_change_does_not_come_up(
+    installation: Installation, pool: Scratch
+) -> None:
     (before,) = pool.pods()
     apply_profile(pool, "registry.invalid/no-such-engine:1")
     message = pool.wait_for("Degraded", "True", "TakenBack", seconds=60)
     assert "no-such-engine" in message
     pool.wait_for("Ready", "True", "PoolReady", seconds=60)
+    wait_until("what did not come up to go", lambda: one_pod(pool), seconds=60)
     (after,) = pool.pods()
+    assert after["metadata"]["uid"] == before["metadata"]["uid"], (
+        "a slice was free, so it had not to go for the new one"
+    )
     assert after["spec"]["containers"][0]["image"] == before["spec"]["containers"][0]["image"]
     assert ask(installation.client(), MODEL, "Back again?", stream=False, max_tokens=4).finish_reason == "length"
     apply_profile(pool)
