@@ -246,9 +246,8 @@ class PoolReconciler:
         disagrees_since = self._disagrees_since(with_slice, known)
         if disagrees_since is not None:
             observed = replace(observed, disagreement=self._monotonic() - disagrees_since)
-        may_roll = self._rolling.may_roll(key, observed, self._monotonic())
-        spoken_for = self._rolling.spoken_for(key, wanted_slice(with_slice))
-        observed = replace(observed, may_roll=may_roll, spoken_for=spoken_for)
+        observed = replace(observed, spoken_for=self._rolling.spoken_for(key, wanted_slice(with_slice)))
+        observed = replace(observed, may_roll=self._rolling.may_roll(key, observed, self._monotonic()))
         planned = plan(observed, self._installation, now, fit)
         applied = known.applied if known else {}
         if reads is not self._live and self._does_more_than_tell(planned, observed, children, applied):
