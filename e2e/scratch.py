@@ -73,8 +73,8 @@ class Scratch:
 
         wait_until(f"Events of {self.namespace}/{pool}", look, seconds=seconds, every=0.3)
 
-    def slow_down(self, cpu: str, *, pool: str = "pool") -> None:
-        """Give a pool's running engines little CPU: they have started with all they want and answer slowly from now on."""
+    def limit_cpu(self, cpu: str, *, pool: str = "pool") -> None:
+        """Give a pool's running engines this much CPU: little, after a start with all they want, and they answer slowly from now on."""
         limits = {"spec": {"containers": [{"name": "engine", "resources": {"limits": {"cpu": cpu}}}]}}
         for pod in self.pods():
             if pod["metadata"]["labels"].get("workslice.dev/pool") == pool:

@@ -26,7 +26,7 @@ def test_a_replica_on_a_cordoned_node_is_replaced_before_it_drains(
     (old,) = scratch.pods()
     assert old["spec"]["nodeName"] == spare_node
     cluster = scratch.cluster
-    scratch.slow_down(CPU)
+    scratch.limit_cpu(CPU)
     stream = LongStreams(installation.client(), MODEL, count=1, tokens=TOKENS)
     cluster.kubectl("cordon", spare_node)
 

@@ -23,6 +23,8 @@ MODEL = "crash"
 API_SERVER, ENGINE_CORE = "serve_on_cpu.py", "VLLM::EngineCore"
 LAST_WORD = "EngineCore encountered an issue"
 LONG_ANSWER = 8000
+SLOW, FULL_SPEED = "300m", "2"
+"""CPU of an engine: while an answer has to last until its engine is killed, and from then on."""
 WORKERS = 3
 
 
@@ -83,11 +85,13 @@ def test_a_killed_engine_costs_started_streams_alone_and_the_pool_recovers(
 ) -> None:
     victim = min(restarts(pool), key=lambda uid: restarts(pool)[uid])
     (name,) = [p["metadata"]["name"] for p in pool.pods() if p["metadata"]["uid"] == victim]
-    streams = stream_on_each(installation, pool)
     with questions_not_streamed(installation) as questions:
         questions.wait_for_more(6)
-        assert streams[victim].running, "the answers are too short for this test"
+        pool.limit_cpu(SLOW)
+        streams = stream_on_each(installation, pool)
+        assert streams[victim].running, "the answers are too short for this test: lower SLOW"
         host_processes.one_of_pod(victim, part).signal(signal.SIGKILL)
+        pool.limit_cpu(FULL_SPEED)
         assert streams.pop(victim).ending() in ("error", "cut")
         seen = len(questions.answers)
         pool.wait_for("EnginesReady", "False", "CrashLooping", saying=name, seconds=60)

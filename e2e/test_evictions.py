@@ -70,7 +70,7 @@ def test_evictions_go_one_at_a_time_and_lose_no_request(installation: Installati
     scratch.profile(slice_profile="1g.10gb")
     scratch.pool(model=MODEL, replicas=2, drain={"timeout": "300s"})
     scratch.wait_for("Ready", "True", "PoolReady", seconds=240)
-    scratch.slow_down(CPU)
+    scratch.limit_cpu(CPU)
     first, second = scratch.pods()
     names = [pod["metadata"]["name"] for pod in (first, second)]
     streams = LongStreams(installation.client(), MODEL, count=2, tokens=TOKENS)

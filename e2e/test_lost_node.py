@@ -24,6 +24,8 @@ MODEL = "lost"
 WORKERS = 3
 LONG_ANSWER = 8000
 """Tokens: nearly all that the tiny model holds."""
+SLOW, FULL_SPEED = "300m", "2"
+"""CPU of an engine: while an answer has to last until the link is cut, and from then on."""
 STREAMS_ON_EACH, MOST_STREAMS = 2, 8
 OUT_SECONDS = dead_peer.SILENT_SECONDS + 2
 """Within this a replica is out of rotation and its streams have ended: what the routers promise, and 2 s for a machine whose cores are
@@ -110,11 +112,13 @@ def test_a_node_whose_link_is_cut_costs_its_started_streams_alone_and_takes_requ
     with questions_not_streamed(installation) as questions:
         questions.wait_for_more(6)
         routers = router_addresses(installation.cluster)
-        streams = streams_on_both(installation, {here, lost})  # last: how long they take is the engines' affair
+        pool.limit_cpu(SLOW)
+        streams = streams_on_both(installation, {here, lost})
         on_lost = [stream for stream in streams if stream.replica == lost]
         cluster_tool("node", "cut", NODE)
         cut = time.monotonic()
-        assert all(stream.ran_at(cut) for stream in streams), "the answers are too short for this test"
+        assert all(stream.ran_at(cut) for stream in streams), "the answers are too short for this test: lower SLOW"
+        pool.limit_cpu(FULL_SPEED)
         out = seconds_until_out(routers, f"{pool.namespace}/pool", lost, cut)
         assert [stream.ending() for stream in on_lost] == ["error"] * len(on_lost)
         ended = max(stream.ended_at for stream in on_lost) - cut

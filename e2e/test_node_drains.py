@@ -26,7 +26,7 @@ def test_draining_a_node_moves_its_replicas_and_loses_no_request(
     scratch.pool(model=MODEL, replicas=2, template=manifests.preferring(spare_node), drain={"timeout": "300s"})
     scratch.wait_for("Ready", "True", "PoolReady", seconds=300)
     assert [pod["spec"]["nodeName"] for pod in scratch.pods()] == [spare_node] * 2
-    scratch.slow_down(CPU)
+    scratch.limit_cpu(CPU)
     streams = LongStreams(installation.client(), MODEL, count=2, tokens=TOKENS)
     with Load(installation.client(), MODEL, in_flight=2, max_tokens=16) as load:
         load.wait_for_more(4)

@@ -31,7 +31,7 @@ def pool(module_scratch: Scratch) -> Scratch:
     module_scratch.profile(slice_profile="1g.10gb")
     module_scratch.pool("patient", model="drain-patient", replicas=2, drain={"timeout": f"{PATIENT_SECONDS}s"})
     module_scratch.wait_for("Ready", "True", "PoolReady", pool="patient", seconds=240)
-    module_scratch.slow_down(SLOW, pool="patient")
+    module_scratch.limit_cpu(SLOW, pool="patient")
     module_scratch.pool("impatient", model="drain-impatient", drain={"timeout": f"{IMPATIENT_SECONDS}s"})
     return module_scratch
 
@@ -65,7 +65,7 @@ def slow_replicas(scratch: Scratch, pool: str, count: int) -> dict[str, str]:
         return found
 
     found = wait_until(f"{pool} to have {count} replicas", there, seconds=PATIENT_SECONDS)
-    scratch.slow_down(SLOW, pool=pool)
+    scratch.limit_cpu(SLOW, pool=pool)
     return found
 
 
