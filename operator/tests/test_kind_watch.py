@@ -27,6 +27,8 @@ class Api:
         self.told: asyncio.Queue[tuple[str, Object] | KubeError | None] = asyncio.Queue()
         self.may_list = asyncio.Event()
         self.may_list.set()
+        self.may_watch = asyncio.Event()
+        self.may_watch.set()
         self.lists = 0
         self.watched_from: list[str] = []
 
@@ -42,6 +44,7 @@ class Api:
     @contextlib.asynccontextmanager
     async def watch(self, resource: Resource, labels: str, version: str) -> AsyncIterator[AsyncIterator[Any]]:
         self.watched_from.append(version)
+        await self.may_watch.wait()
         yield self._events()
 
     async def _events(self) -> AsyncIterator[tuple[str, Object]]:
@@ -107,6 +110,14 @@ async def test_between_two_watches_nothing_is_read_from_the_api(
     await asyncio.sleep(0)
     assert followed.watch.fresh
     assert len(followed.api.watched_from) == 1
+
+
+async def test_what_a_merely_ended_watch_told_stays_fresh_until_the_next_goes_on(followed: Followed) -> None:
+    await followed.watch.tried.wait()
+    followed.api.may_watch.clear()
+    followed.api.told.put_nowait(None)
+    await eventually(lambda: len(followed.api.watched_from) == 2)
+    assert followed.watch.fresh
 
 
 async def test_what_went_while_nobody_watched_is_told_after_the_next_list(followed: Followed) -> None:
