@@ -100,18 +100,6 @@ async def test_an_ended_watch_goes_on_from_the_last_version_bookmarks_included(f
     assert followed.api.lists == 2
 
 
-async def test_between_two_watches_nothing_is_read_from_the_api(
-    followed: Followed, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await followed.watch.tried.wait()
-    monkeypatch.setattr(kind_watch, "_PAUSE", 60.0)
-    followed.api.told.put_nowait(None)
-    await eventually(followed.api.told.empty)
-    await asyncio.sleep(0)
-    assert followed.watch.fresh
-    assert len(followed.api.watched_from) == 1
-
-
 async def test_what_a_merely_ended_watch_told_stays_fresh_until_the_next_goes_on(followed: Followed) -> None:
     await followed.watch.tried.wait()
     followed.api.may_watch.clear()
