@@ -65,6 +65,17 @@ def test_the_next_start_is_counted_anew() -> None:
     assert after(given_up(bench, 10.0)) == 30
 
 
+def test_a_start_that_nobody_waited_for_to_the_end_is_over_all_the_same() -> None:
+    bench = Bench(table_of((COLD, ())))
+    given_up(bench, 10.0)
+    bench.table.put_replicas(COLD.key, replicas("a"))
+    bench.table.commit()
+    bench.now += 100.0
+    bench.table.put_replicas(COLD.key, ())
+    bench.table.commit()
+    assert after(given_up(bench, 10.0)) == 30
+
+
 @pytest.mark.parametrize(("chance", "expected"), [(0.0, 60), (1.0, 75)])
 def test_nobody_is_sent_away_for_much_more_than_a_minute_nor_all_for_as_long(chance: float, expected: int) -> None:
     bench = Bench(table_of((replace(COLD, start_seconds=900.0), ())))

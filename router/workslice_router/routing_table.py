@@ -163,7 +163,7 @@ class Pool:
     """How its engines work on prompts, as far as is known."""
     retries: RetryBudget = field(default_factory=RetryBudget)
     missed_since: float | None = None
-    """When the first of those came that had to wait since no replica was ready; None when one was, as far as is known."""
+    """When the first of those came that had to wait since no replica was ready; None when one has been since."""
     share: LoadShare = NO_LOAD
     """Whose load its replicas carry."""
     mean_request: MeanRequest = field(init=False)
@@ -264,6 +264,8 @@ class RoutingTable:
         listed = []
         ordered = sorted(specs, key=lambda one: one.uid)
         serving = {spec.uid for spec in ordered if spec.ready and not spec.draining}
+        if serving:
+            pool.missed_since = None  # also when nobody waits any more: the next start is another one
         beside_warm = any(replica.warm and replica.uid in serving for replica in pool.replicas)
         for spec in ordered:
             replica = known.pop(spec.uid, None)

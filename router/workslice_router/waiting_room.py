@@ -85,9 +85,7 @@ class WaitingRoom:
             Refused: there is no room, or its turn would come too late.
         """
         queue, chosen = pool.queue, plan.chosen
-        if any(ready(one) for one in pool.replicas):
-            pool.missed_since = None
-        elif pool.missed_since is None:
+        if pool.missed_since is None and not any(ready(one) for one in pool.replicas):
             pool.missed_since = now
         pushed_out = None
         if not self._has_room(pool, plan.work, body_bytes):
@@ -142,7 +140,6 @@ class WaitingRoom:
                 now,
             )
             if waiter is not None:
-                pool.missed_since = None
                 self._left(source, waiter)
                 ticket: Ticket = waiter.item
                 return ticket
