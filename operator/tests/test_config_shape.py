@@ -122,6 +122,15 @@ def test_weights_that_are_quantized_are_counted_one_by_one(
         ),
         ({"layer_types": ["full_attention", "sliding_attention"]} | WINDOW, "was not noted when it was fetched"),
         ({"model_type": "qwen2"} | WINDOW, "which of the model's layers attend to its sliding window is not known"),
+        (
+            {"layer_types": {"sliding_attention": 33}} | WINDOW,
+            "more of the model's layers attend to its window than it has",
+        ),
+        ({"model_type": "gemma3_text", "sliding_window_pattern": -1} | WINDOW, "than it has"),
+        (
+            {"kv_lora_rank": 512, "layer_types": {"full_attention": 31, "sliding_attention": 1}} | WINDOW,
+            "both latent attention and a window",
+        ),
         ({"vocab_size": None, "hidden_size": "x"}, "has no hidden_size and no vocab_size"),
         ({"num_hidden_layers": 0}, "has a strange layers"),
         ({"num_attention_heads": 0, "num_key_value_heads": None}, "has a strange kv"),
@@ -137,7 +146,7 @@ def test_weights_that_are_quantized_are_counted_one_by_one(
             "other types",
             "types of an earlier version",
         ),
-        *("which layers", "lacking"),
+        *("which layers", "more windows than layers", "negative pattern", "windows of latent attention", "lacking"),
         *("zero", "no heads", "unknown method", "other bits"),
     ],
 )

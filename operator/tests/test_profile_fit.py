@@ -175,7 +175,10 @@ def test_of_an_engine_that_may_cache_the_whole_context_for_a_window_nothing_is_s
         )
 
 
-@pytest.mark.parametrize("argument", ["--disable-hybrid-kv-cache-manager", "--block-size=32", "--kv_transfer_config"])
+@pytest.mark.parametrize(
+    "argument",
+    ["--disable-hybrid-kv-cache-manager", "--block-size=32", "--kv_transfer_config", "--kv-events-config={}"],
+)
 def test_an_argument_that_changes_how_windows_are_cached_makes_no_verdict_for_models_that_have_them(
     argument: str,
 ) -> None:

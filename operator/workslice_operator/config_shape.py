@@ -100,7 +100,11 @@ def _shape(config: Any, elements: Any) -> ModelShape:
     if missing := [name for name in _NEEDED if not isinstance(config.get(name), int)]:
         raise UnknownShape(f"the model's config.json has no {' and no '.join(missing)}")
     quantization, parameters = _weights(config.get("quantization_config"), elements)
-    heads, sliding = config["num_attention_heads"], _sliding_layers(config)
+    heads, latent, sliding = config["num_attention_heads"], _latent_size(config), _sliding_layers(config)
+    if sliding > config["num_hidden_layers"]:
+        raise UnknownShape("more of the model's layers attend to its window than it has")
+    if sliding and latent is not None:
+        raise UnknownShape("models with both latent attention and a window are not estimated")
     try:
         return ModelShape(
             parameters=parameters,
@@ -108,7 +112,7 @@ def _shape(config: Any, elements: Any) -> ModelShape:
             hidden_size=config["hidden_size"],
             intermediate_size=config["intermediate_size"],
             kv_heads=config.get("num_key_value_heads") or heads,
-            latent_size=_latent_size(config),
+            latent_size=latent,
             head_size=config.get("head_dim") or config["hidden_size"] // max(1, heads),
             vocabulary=config["vocab_size"],
             tied_embeddings=bool(config.get("tie_word_embeddings", kind in _TIED)),

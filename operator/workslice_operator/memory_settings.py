@@ -28,6 +28,7 @@ _CHANGING_WINDOWS: Final = (
         "--block-size",
         "--disable-hybrid-kv-cache-manager",
         "--disable-sliding-window",
+        "--kv-events-config",
         "--kv-offloading",
         "--kv-transfer-config",
     ),
