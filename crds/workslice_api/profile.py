@@ -131,6 +131,10 @@ class WorkspaceProfileSpec(KubeModel):
     namespace is taken out, what its pools run already is left alone, and keeps its slices until the pool is deleted. Live: takes effect
     without touching engines."""
 
+    def allows(self, namespace: str) -> bool:
+        """Whether pools of the namespace may use the profile."""
+        return self.allowed_namespaces is None or namespace in self.allowed_namespaces
+
 
 FLAGS_WITH_FIELD: Final[dict[str, tuple[str, str]]] = {
     "--dtype": ("model.dtype", "has(self.spec.model.dtype)"),

@@ -27,8 +27,12 @@ async def test_an_engine_that_was_not_warmed_up_is_explained_from_its_events(wor
     assert world.reason("EnginesReady") == "WarmUpFailed"
 
 
-async def test_the_profile_hears_what_a_pod_has_found_out_of_its_model(world: World) -> None:
+@pytest.mark.parametrize("allowed", [None, ["shop"], ["lab"]])
+async def test_the_profile_hears_what_a_pod_has_found_out_of_its_model_where_it_may_be_used(
+    world: World, allowed: list[str] | None
+) -> None:
     profile = raw_profile(source="org/tiny")
+    profile["spec"] |= {"allowedNamespaces": allowed} if allowed else {}
     profile["spec"]["model"]["cache"] = {"claim": "models"}
     world.kube.put(profile)
     pod = engine_pod("chat-engine-1")
@@ -37,7 +41,7 @@ async def test_the_profile_hears_what_a_pod_has_found_out_of_its_model(world: Wo
     await world.reconcile()
     world.kube.put(pod)
     await world.reconcile()
-    assert world.woken == [profile_key("small")]
+    assert world.woken == ([] if allowed == ["lab"] else [profile_key("small")])
     await world.reconcile()
     assert world.woken == []
 

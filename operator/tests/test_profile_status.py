@@ -3,6 +3,7 @@ from pool_facts import NOW, make_inventory, make_pool, make_profile
 from workslice_api.base import Condition
 from workslice_api.names import Reason
 from workslice_api.profile import WorkspaceProfileStatus
+from workslice_operator.memory_settings import settings_digest
 from workslice_operator.profile_status import profile_status
 
 
@@ -70,3 +71,15 @@ def test_the_pools_of_a_profile_and_no_others_tell_how_long_starts_take() -> Non
     pools = [make_pool("a", status=started), make_pool("b", status={}), make_pool("c", profileRef={"name": "other"})]
     assert profile_status(make_profile(), pools, None, NOW).start_seconds == 42
     assert profile_status(make_profile(), pools[1:], None, NOW).start_seconds is None
+
+
+def test_pools_that_may_not_use_a_profile_are_listed_but_have_no_say_in_what_is_known_of_it() -> None:
+    profile = make_profile(allowedNamespaces=["lab"])
+    digest = settings_digest(profile, "1g.10gb")
+    told = {
+        "lastStart": {"since": NOW.isoformat(), "seconds": 3600},
+        "slices": {"profile": "1g.10gb", "kvTokens": 10**6, "measuredFor": digest},
+    }
+    status = profile_status(profile, [make_pool("a", status=told)], make_inventory(small=(1, 0)), NOW)
+    assert (status.pools, status.start_seconds) == (["shop/a"], None)
+    assert [one.source for one in status.slices] == ["estimated"]

@@ -28,8 +28,8 @@ def profile_ready(observed: Observed, fit: ProfileFit | None) -> Finding:
     if profile is None:
         message = f"WorkspaceProfile {name} does not exist: create it or correct spec.profileRef; running engines stay as they are"
         return Finding(False, Reason.PROFILE_NOT_FOUND, message)
-    namespace, allowed = observed.pool.metadata.namespace, profile.spec.allowed_namespaces
-    if allowed is not None and namespace not in allowed:
+    namespace = observed.pool.metadata.namespace
+    if not profile.spec.allows(namespace):
         message = (
             f"WorkspaceProfile {name} may not be used in namespace {namespace}: add {namespace} to allowedNamespaces of the profile, or "
             "let spec.profileRef name another one; running engines stay as they are"

@@ -23,10 +23,11 @@ def profile_status(
     profile: WorkspaceProfile, pools: Iterable[WorkspacePool], inventory: SliceInventory | None, now: datetime
 ) -> WorkspaceProfileStatus:
     """The status as of `now`; `pools` may be all pools of the cluster."""
-    pools = list(pools)
-    ours = [pool for pool in pools if pool.spec.profile_ref.name == profile.metadata.name]
-    users = sorted(pool.key for pool in ours)
-    fit, stated = profile_fit(profile, inventory, pools), stated_fit(profile, inventory, pools)
+    named = [pool for pool in pools if pool.spec.profile_ref.name == profile.metadata.name]
+    users = sorted(pool.key for pool in named)
+    # Whoever may not use the profile could tell anything of it.
+    ours = [pool for pool in named if profile.spec.allows(pool.metadata.namespace)]
+    fit, stated = profile_fit(profile, inventory, ours), stated_fit(profile, inventory, ours)
     findings = {ConditionType.ACCEPTED: _accepted(profile, stated.rows, inventory), ConditionType.FITS: fit.finding}
     generation, stamp = profile.metadata.generation, rfc3339(now)
     fresh = [

@@ -230,7 +230,7 @@ class PoolReconciler:
         observed = await load_observed(
             reads, pool, children, conflict, self._signal(pool.key), await self._inventory.get()
         )
-        if observed.profile is not None:
+        if observed.profile is not None and observed.profile.spec.allows(pool.metadata.namespace):
             self._found.tell(observed.profile, observed.pods)
         now = self._clock()
         pods = await self._engine_logs.completed(pool.metadata.namespace, observed.pods)
