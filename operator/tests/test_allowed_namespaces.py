@@ -2,13 +2,14 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from pool_facts import INSTALLATION, NOW, make_deployment, make_observed, make_pool, make_profile, ready_pod
+from pool_facts import INSTALLATION, NOW, SLICE, make_deployment, make_observed, make_pool, make_profile, ready_pod
 
 from workslice_api.base import Condition
 from workslice_api.conditions import find_condition
 from workslice_api.names import ConditionType, Reason
 from workslice_operator.observed import QueueSignal
 from workslice_operator.plan import Plan, plan
+from workslice_operator.slice_inventory import NodeSlices, SliceInventory
 
 ELSEWHERE = make_profile(allowedNamespaces=["lab"])
 HERE = make_profile(allowedNamespaces=["lab", "shop"])
@@ -60,3 +61,15 @@ def test_nobody_waits_for_a_pool_that_sleeps_and_may_not_wake() -> None:
         for one in (observed, replace(observed, profile=ELSEWHERE))
     ]
     assert [one and one.reason for one in engines] == [Reason.SCALED_TO_ZERO, Reason.NOT_STARTED]
+
+
+def test_nothing_is_said_to_start_elsewhere_for_a_pool_that_is_left_alone() -> None:
+    emptied = NodeSlices("node-1", "", False, {SLICE: 2}, {SLICE: 2}, cordoned=True)
+    free = NodeSlices("node-2", "", True, {SLICE: 2}, {})
+    here = make_observed(make_pool(replicas=2), profile=HERE, inventory=SliceInventory((emptied, free)), **RUNNING)
+    here = replace(here, pods=tuple(replace(pod, node="node-1") for pod in here.pods))
+    draining = [
+        find_condition(plan(one, INSTALLATION, NOW).status.conditions, ConditionType.DRAINING)
+        for one in (here, replace(here, profile=ELSEWHERE))
+    ]
+    assert [one and one.reason for one in draining] == [Reason.REPLACING_CORDONED, Reason.NOT_DRAINING]

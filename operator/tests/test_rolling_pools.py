@@ -1,8 +1,10 @@
 from dataclasses import replace
 
+import pytest
 from pool_facts import INSTALLATION, NOW, make_deployment, make_observed, make_pod, make_pool, make_profile, ready_pod
 
 from workslice_api.conditions import find_condition
+from workslice_api.names import PAUSED_ANNOTATION
 from workslice_operator.keys import Key, pool_key
 from workslice_operator.observed import Observed
 from workslice_operator.plan import Plan, plan
@@ -76,6 +78,41 @@ def test_a_pool_that_is_deleted_gives_its_turn_back() -> None:
     look(rolling, SECOND, serving())
     rolling.forget(FIRST)
     assert woken == [SECOND]
+
+
+def test_a_pool_that_needs_no_turn_any_more_leaves_it_to_those_behind_it() -> None:
+    woken: list[Key] = []
+    rolling = RollingPools(woken.append, most=1)
+    for key in (FIRST, SECOND, THIRD):
+        look(rolling, key, serving())
+    put_back = replace(serving(), profile=PROFILE)
+    look(rolling, SECOND, put_back)
+    look(rolling, FIRST, put_back)
+    assert woken == [THIRD]
+
+
+def held(planned: Plan) -> Observed:
+    """The pool of that plan, which somebody has paused since."""
+    metadata = POOL.metadata.model_copy(update={"annotations": {PAUSED_ANNOTATION: "true"}})
+    return replace(serving(), pool=POOL.model_copy(update={"metadata": metadata, "status": planned.status}))
+
+
+@pytest.mark.parametrize("what", ["deleted", "paused", "not to be changed any more"])
+def test_a_pool_that_does_not_take_its_turn_passes_it_on(what: str) -> None:
+    woken: list[Key] = []
+    rolling = RollingPools(woken.append, most=1)
+    for key in (FIRST, SECOND, THIRD):
+        planned = look(rolling, key, serving())
+    look(rolling, FIRST, replace(serving(), profile=PROFILE))
+    assert woken == [SECOND]
+    match what:
+        case "deleted":
+            rolling.forget(SECOND)
+        case "paused":
+            look(rolling, SECOND, held(planned))
+        case _:
+            look(rolling, SECOND, replace(serving(), profile=make_profile(allowedNamespaces=["lab"])))
+    assert woken == [SECOND, THIRD]
 
 
 def replaced(**facts: object) -> Observed:

@@ -74,8 +74,8 @@ def plan(observed: Observed, installation: Installation, now: datetime, fit: Pro
     profile = pool_conditions.profile_ready(observed, fit)
     decision = _decision(observed, profile, startup_timeout, now)
     observed, why = with_chosen_slice(observed, decision.desired, fit)
-    # A replica that a rollout adds stands in for one that goes, wherever that is.
-    moving = max(0, replacements(observed, decision.desired) - additional(observed))
+    # A replica that a rollout adds stands in for one that goes, wherever that is; and none starts where nothing may be changed.
+    moving = max(0, replacements(observed, decision.desired) - additional(observed)) if profile.status else 0
     asleep = decision.reason is Reason.SCALED_TO_ZERO
     engines = engines_ready(observed, decision.desired, startup_timeout, now, asleep)
     tried = without_previous_version(observed)

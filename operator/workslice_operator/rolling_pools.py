@@ -29,6 +29,8 @@ class RollingPools:
         """Since when nothing of the version before is left; None: something is."""
         self._waiting: dict[Key, None] = {}
         """In the order in which they came."""
+        self._called: set[Key] = set()
+        """Those whose turn it is, until they have taken it or passed it on."""
         self._takes: dict[Key, str] = {}
         """Resource of the slice that a pool takes additionally, until the pod that waits for it or has it is there to be counted."""
 
@@ -52,19 +54,26 @@ class RollingPools:
     def follow(self, key: Key, planned: Plan, observed: Observed) -> None:
         """The plan that is carried out now: it takes a turn, waits for one, or needs none. Call it before anything is awaited."""
         waits = find_condition(planned.status.conditions, ConditionType.OUTDATED)
-        deployment = observed.deployment
-        if waits is not None and waits.reason == Reason.ROLLOUT_WAITS:
+        deployment, called = observed.deployment, key in self._called
+        self._called.discard(key)
+        if waits is not None and waits.reason == Reason.ROLLOUT_WAITS and not observed.may_roll:
             self._waiting.setdefault(key)
-        elif deployment and deployment.replicas and planned.template_hash not in ("", deployment.template_hash):
-            self._waiting.pop(key, None)
+            return
+        self._waiting.pop(key, None)
+        if deployment and deployment.replicas and planned.template_hash not in ("", deployment.template_hash):
             self._rolling[key] = None
             if planned.takes_slice:
                 self._takes[key] = planned.takes_slice
+        elif called:
+            self._call(1)
 
     def forget(self, key: Key) -> None:
         """The pool is gone."""
         self._waiting.pop(key, None)
         self._end(key)
+        if key in self._called:
+            self._called.remove(key)
+            self._call(1)
 
     def _replaced_since(self, key: Key, observed: Observed, seconds: float) -> float | None:
         deployment = observed.deployment
@@ -77,10 +86,14 @@ class RollingPools:
         self._takes.pop(key, None)
         if key in self._rolling:
             del self._rolling[key]
-            for _ in range(min(len(self._waiting), self._most - len(self._rolling))):
-                first = next(iter(self._waiting))
-                del self._waiting[first]
-                self._wake(first)  # it waits again if another was quicker
+            self._call(self._most - len(self._rolling))
+
+    def _call(self, most: int) -> None:
+        for _ in range(min(len(self._waiting), most, self._most - len(self._rolling))):
+            first = next(iter(self._waiting))
+            del self._waiting[first]
+            self._called.add(first)
+            self._wake(first)  # it waits again if another was quicker
 
 
 def _is_over(observed: Observed, replaced_since: float | None, seconds: float) -> bool:
