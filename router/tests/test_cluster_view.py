@@ -5,8 +5,11 @@ from typing import Any
 import pytest
 
 from workslice_api.names import ENGINE_PORT_NAME, POOL_LABEL
+from workslice_api.pool import WorkspacePool
+from workslice_router import cluster_view
 from workslice_router.cluster_view import ClusterView, Kind
-from workslice_router.routing_table import RoutingTable
+from workslice_router.pool_spec import pool_spec
+from workslice_router.routing_table import PoolSpec, RoutingTable
 
 _version = 0
 
@@ -189,11 +192,16 @@ def test_how_long_replicas_take_to_start_reaches_the_pools_of_a_profile_and_no_o
     cluster.put(Kind.PROFILE, profile(startSeconds=42))
     assert cluster.table.pools["serving/short"].spec.start_seconds == 42
     looked_at: list[str] = []
-    monkeypatch.setattr(cluster.table, "put_pool", lambda spec, serving: looked_at.append(spec.key))
+
+    def look(seen: WorkspacePool, *of_profile: Any) -> PoolSpec:
+        looked_at.append(seen.metadata.name)
+        return pool_spec(seen, *of_profile)
+
+    monkeypatch.setattr(cluster_view, "pool_spec", look)
     cluster.put(Kind.PROFILE, profile(startSeconds=42, poolCount=7))
     assert looked_at == []
     cluster.put(Kind.PROFILE, profile(startSeconds=60))
-    assert looked_at == ["serving/short"]
+    assert looked_at == ["short"]
 
 
 def test_a_profile_deleted_under_a_running_pool_leaves_it_serving(cluster: Cluster) -> None:
