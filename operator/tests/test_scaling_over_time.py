@@ -61,7 +61,6 @@ def test_an_operator_that_reads_its_memory_back_decides_the_same(depths: list[in
 
 
 @given(depths=DEPTHS, at=st.data())
-@settings(deadline=None)
 def test_a_restart_from_the_status_as_it_was_written_takes_no_replica_sooner(
     depths: list[int], at: st.DataObject
 ) -> None:
@@ -79,7 +78,6 @@ def test_a_restart_from_the_status_as_it_was_written_takes_no_replica_sooner(
 
 
 @given(depths=DEPTHS, at=st.data())
-@settings(deadline=None)
 def test_after_a_restart_the_size_is_soon_the_same_again(depths: list[int], at: st.DataObject) -> None:
     restart = at.draw(st.integers(0, len(depths) - 1))
     one, other = Scaler(), Scaler()
@@ -103,7 +101,7 @@ def test_after_a_restart_the_size_is_soon_the_same_again(depths: list[int], at: 
 @example(work=2.0, slowing=1.0, target=3, headroom=3, start=1, cold_start=1)
 @example(work=1.0, slowing=1.0, target=5, headroom=3, start=1, cold_start=1)
 @example(work=2.00001, slowing=0.0, target=8, headroom=0, start=1, cold_start=1)
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_under_a_constant_load_nothing_scales_after_ten_minutes(
     work: float, slowing: float, target: int, headroom: int, start: int, cold_start: int
 ) -> None:

@@ -289,4 +289,4 @@ class Admitting(RuleBasedStateMachine):
 
 
 TestAdmission = Admitting.TestCase
-TestAdmission.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestAdmission.settings = settings(max_examples=60, stateful_step_count=40)

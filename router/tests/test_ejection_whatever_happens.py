@@ -121,4 +121,4 @@ class Breaking(RuleBasedStateMachine):
 
 
 TestBreaker = Breaking.TestCase
-TestBreaker.settings = settings(max_examples=80, stateful_step_count=40, deadline=None)
+TestBreaker.settings = settings(max_examples=80, stateful_step_count=40)

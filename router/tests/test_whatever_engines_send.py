@@ -112,7 +112,7 @@ def events_of(body: bytes) -> list[bytes]:
 
 
 @given(SCRIPTS)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_an_answer_is_whole_or_says_that_it_is_not_and_the_next_one_is_its_own(script: Script) -> None:
     first, second = asyncio.run(asked_twice(script))
     events = events_of(first.body) if first.status == 200 else []

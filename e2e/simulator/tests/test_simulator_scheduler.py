@@ -181,7 +181,7 @@ SHAPES = st.tuples(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     shapes=st.lists(SHAPES, max_size=14),
     blocks=st.integers(16, 24),
@@ -245,7 +245,7 @@ def test_whatever_comes_blocks_add_up_limits_hold_and_every_answer_ends(
         assert one.finish_reason == "abort" or len(one.output) == one.max_tokens
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(st.tuples(st.integers(-3, 3), st.integers(1, 20)), min_size=2, max_size=10), st.integers(1, 4))
 def test_nobody_joins_before_somebody_more_important_that_waits(waiting: list[tuple[int, int]], places: int) -> None:
     state = engine(blocks=64, sequences=places)
