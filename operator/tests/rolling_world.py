@@ -18,7 +18,7 @@ from workslice_operator.slice_inventory import NodeSlices, SliceInventory
 NO_SLICE = f"0/1 nodes are available: 1 Insufficient {SLICE}."
 QUOTA = 'pods "x" is forbidden: exceeded quota: pods'
 LONGEST_END = timedelta(seconds=85)
-QUIET_ROUNDS = 20
+QUIET_ROUNDS = 16
 """More than any wait of the operator's takes."""
 BROKEN = ("--no-such-flag",)
 

@@ -112,6 +112,8 @@ def test_without_a_change_the_strategy_stays_as_it_is(surges: bool) -> None:
     assert strategy(replace(at_rest, inventory=SliceInventory())) == ((1, 0) if surges else (0, 1))
 
 
+STARTING = make_pod("s", template="new")
+NEWEST = (ReplicaSetFacts("old", 1, "", "old", 1), ReplicaSetFacts("new", 2, "", "new", 2))
 GOING = ready_pod("gone", deleting=True)
 WAITING = unplaced_pod("b", NO_SLICE)
 
@@ -127,6 +129,8 @@ WAITING = unplaced_pod("b", NO_SLICE)
         (under_way(unplaced_pod("b", "0/1 nodes are available: 1 Insufficient memory."), free=1), 0, (0, 1)),
         (under_way(WAITING, GOING), 0, (1, 0)),
         (under_way(WAITING, GOING), 600, (0, 1)),
+        (under_way(WAITING, STARTING, replica_sets=NEWEST), 0, (1, 0)),
+        (under_way(WAITING, replace(STARTING, template="old"), replica_sets=NEWEST), 0, (0, 1)),
         (under_way(unplaced_pod("b", "")), -30, (1, 0)),
         (under_way(unplaced_pod("b", "")), 30, (0, 1)),
         (under_way(replica_sets=(ReplicaSetFacts("rs", 1, QUOTA),)), 0, (0, 1)),
@@ -141,6 +145,8 @@ WAITING = unplaced_pod("b", NO_SLICE)
         "no memory",
         "a slice comes back",
         "a slice should have come back",
+        "another new one starts, and the pool has grown",
+        "an old one starts anew",
         "nobody has said anything yet",
         "nobody says anything",
         "the quota is full",

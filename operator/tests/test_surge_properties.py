@@ -115,6 +115,7 @@ def test_a_version_that_never_comes_up_takes_no_more_than_it_would_without_a_sur
     world.settle()
     for one in world.pools:
         assert one.ready == (one.replicas if one.replicas == 1 or one.strategy == (1, 0) else one.replicas - 1)
+        assert one.replicas > 1 or len(one.pods) == 1, "what did not come up is gone"
     for one in world.pools:
         one.extra_args = CHANGE
     world.settle()

@@ -77,10 +77,10 @@ def without_previous_version(observed: Observed) -> Observed:
         return observed
     if any("exceeded quota" in one.failure for one in observed.replica_sets):
         return observed  # it may come up in the place of the old one
-    newest = max(observed.replica_sets, key=lambda one: one.revision, default=None)
-    if newest is None or not newest.template:
+    newest = _newest_template(observed)
+    if not newest:
         return observed
-    pods = tuple(pod for pod in observed.pods if pod.template == newest.template)
+    pods = tuple(pod for pod in observed.pods if pod.template == newest)
     return replace(observed, pods=pods, deployment=replace(deployment, outdated_replicas=0))
 
 
@@ -103,7 +103,7 @@ def _has_slice(observed: Observed, replicas: int) -> bool:
 
 def _in_vain(observed: Observed, deployment: DeploymentFacts, now: datetime) -> bool:
     """Whether the additional replica will not come unless an old one goes."""
-    if not deployment.settled or not deployment.outdated_replicas:
+    if not deployment.settled or not deployment.outdated_replicas or _one_starts(observed):
         return False
     if any(one.failure and one.replicas for one in observed.replica_sets):
         return True
@@ -116,6 +116,17 @@ def _in_vain(observed: Observed, deployment: DeploymentFacts, now: datetime) -> 
     if any(pod.unschedulable for pod in unplaced):
         return not (free_although_refused(observed) and may_settle(observed))
     return waited >= _PLACING_SECONDS
+
+
+def _one_starts(observed: Observed) -> bool:
+    """Whether a replica of the new version has its slice and is not ready: when it is, an old one goes and another slice is free."""
+    newest = _newest_template(observed)
+    return any(newest and pod.template == newest and pod.scheduled and not pod.ready for pod in _live(observed))
+
+
+def _newest_template(observed: Observed) -> str:
+    newest = max(observed.replica_sets, key=lambda one: one.revision, default=None)
+    return newest.template if newest else ""
 
 
 def _gives_slice_back(observed: Observed) -> bool:
