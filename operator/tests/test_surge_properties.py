@@ -57,7 +57,7 @@ def at_rest(world: World) -> bool:
     return before == (world.writes, [pod.name for one in world.pools for pod in one.pods])
 
 
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(
     SIZES,
     st.integers(0, 3),
@@ -88,10 +88,11 @@ def test_every_rollout_ends_at_rest_and_never_misses_more_than_one_replica(
 
 @settings(max_examples=20)
 @given(SIZES, st.lists(STEP, max_size=30))
-def test_with_a_slice_for_each_rollout_no_pool_ever_has_fewer_ready_replicas(
+def test_where_slices_are_free_whenever_a_rollout_begins_no_pool_ever_has_fewer_ready_replicas(
     sizes: list[int], story: list[tuple[str, int]]
 ) -> None:
-    world = start(sizes, spare=len(sizes))
+    # One that finishes its requests holds its slice while its successor's successor takes another.
+    world = start(sizes, spare=1 if len(sizes) == 1 else sum(sizes))
     for one in world.pools:
         one.extra_args = CHANGE
     for action in [*story, *STEADY]:
@@ -101,7 +102,7 @@ def test_with_a_slice_for_each_rollout_no_pool_ever_has_fewer_ready_replicas(
     assert all(map(world.rolled, world.pools))
 
 
-@settings(max_examples=15)
+@settings(max_examples=20)
 @given(SIZES, st.integers(0, 3), st.lists(STEP, max_size=30))
 def test_a_version_that_never_comes_up_takes_no_more_than_it_would_without_a_surge(
     sizes: list[int], spare: int, story: list[tuple[str, int]]
