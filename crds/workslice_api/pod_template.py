@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from workslice_api.base import KubeModel
 
@@ -12,8 +12,23 @@ RESERVED_LABEL_RULE: Final = {
     "rule": "self.all(k, !k.startsWith('workslice.dev/') && !k.startsWith('app.kubernetes.io/'))",
     "message": "labels with the prefixes workslice.dev/ and app.kubernetes.io/ belong to Workslice: choose another prefix",
 }
+_DEEPEST: Final = 32
+"""Levels; those of a pod's affinity and volumes are fewer than 10."""
+
+
+def _not_too_deep(value: dict[str, Any]) -> dict[str, Any]:
+    inner: list[Any] = [value]
+    for _ in range(_DEEPEST):
+        lists = (one.values() if isinstance(one, dict) else one for one in inner if isinstance(one, dict | list))
+        inner = [one for many in lists for one in many]
+    if inner:
+        raise ValueError(f"nested deeper than {_DEEPEST} levels, as no field of a pod is")
+    return value
+
+
 FreeForm = Annotated[
     dict[str, Any],
+    AfterValidator(_not_too_deep),
     Field(json_schema_extra={"x-kubernetes-preserve-unknown-fields": True, "additionalProperties": None}),
 ]
 

@@ -18,6 +18,7 @@ from kubernetes.aio import config
 from kubernetes.aio.client import Configuration
 from kubernetes.aio.client.rest import RESTClientObject, RESTResponse
 
+from workslice_api import deep_json
 from workslice_api.names import FIELD_MANAGER, STATUS_FIELD_MANAGER
 from workslice_operator.kube_api import (
     LOG_BYTES,
@@ -229,7 +230,7 @@ class KubeClient:
     ) -> Object:
         content = await self._send(method, path, query, body, content_type)
         try:
-            document = orjson.loads(content)
+            document = deep_json.loads(content)
         except ValueError:
             document = None
         if not isinstance(document, dict):
@@ -300,7 +301,7 @@ class KubeClient:
 
 async def _events(content: aiohttp.StreamReader) -> AsyncIterator[tuple[str, Object]]:
     async for line in _lines(content):
-        event = orjson.loads(line)
+        event = deep_json.loads(line)
         if event["type"] == "ERROR":
             status = event["object"]
             raise error_of(status.get("code") or 0, str(status.get("message", "the watch failed")))

@@ -13,6 +13,7 @@ from typing import Final
 
 import orjson
 
+from workslice_api import deep_json
 from workslice_api.names import MANAGED_BY, MANAGED_BY_LABEL, POOL_LABEL
 from workslice_operator.kube_api import Object
 
@@ -93,7 +94,7 @@ class ObjectStore:
     def _replace(self, raw: Object) -> bool:
         name, uid = name_of(raw), raw["metadata"].get("uid", "")
         before = self._objects.get(name)
-        content = self._packed(orjson.dumps(self._keep(raw)))
+        content = self._packed(deep_json.dumps(self._keep(raw)))
         name = sys.intern(name[0]), name[1]
         pool = sys.intern(pool_of(raw))
         self._forget(name)

@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import orjson
 from pydantic import ValidationError
 
+from workslice_api import deep_json
 from workslice_api.base import ObjectMeta
 from workslice_api.pool import WorkspacePool, WorkspacePoolStatus
 from workslice_operator.cached_kube import Watched
@@ -68,7 +68,7 @@ class _Parsed:
 
 def _parsed(raw: Object, version: Version, before: _Parsed | None) -> _Parsed:
     """With what has not changed taken from before: most changes are of the status, and there are thousands of pools."""
-    spec = hashlib.sha256(orjson.dumps(raw.get("spec"))).hexdigest()
+    spec = hashlib.sha256(deep_json.dumps(raw.get("spec"))).hexdigest()
     if before is None or before.pool is None or before.spec != spec:
         return _Parsed(version, spec, WorkspacePool.model_validate(raw))
     metadata = ObjectMeta.model_validate(raw["metadata"])

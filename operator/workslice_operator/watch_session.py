@@ -13,6 +13,7 @@ from typing import Any, Final
 import aiohttp
 import orjson
 
+from workslice_api import deep_json
 from workslice_api.names import GROUP
 from workslice_operator.kube_api import Object
 
@@ -56,7 +57,7 @@ def watch_session(
         if query.get("watch") == "true":
             response.content = _Events(response.content, path, told)  # type: ignore[assignment]
         elif "limit" in query:  # every list has one
-            document = orjson.loads(await response.read())
+            document = deep_json.loads(await response.read())
             for raw in document.get("items") or []:
                 told(path, raw, True)
             document["items"] = [_left(raw) for raw in document.get("items") or []]
@@ -90,7 +91,7 @@ class _Events:
             *lines, begun = (begun + chunk).split(b"\n")
             heard = []
             lost = False
-            for event in map(orjson.loads, filter(None, lines)):
+            for event in map(deep_json.loads, filter(None, lines)):
                 lost = event["type"] == "ERROR" and event["object"].get("code") != _GONE
                 if lost:
                     break

@@ -2,7 +2,9 @@
 
 import asyncio
 import copy
+import json
 import logging
+import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -82,6 +84,31 @@ async def test_takes_in_every_page_and_then_follows_changes(api: ScriptedApi, ta
     api.delete("workspacepools", "serving/a")
     await until(lambda: set(table.routes) == {"model-b", "model-c", "model-d"})
     await until(lambda: len(table.pools["serving/d"].replicas) == 2)
+
+
+def deep_dumps(value: Any, dumps: Callable[[Any], str] = json.dumps) -> str:
+    usual = sys.getrecursionlimit()
+    sys.setrecursionlimit(20_000)
+    try:
+        return dumps(value)
+    finally:
+        sys.setrecursionlimit(usual)
+
+
+@pytest.mark.parametrize("levels", [60, 500, 3_000])
+async def test_a_pool_that_is_nested_without_end_stops_no_other(
+    api: ScriptedApi, table: RoutingTable, monkeypatch: pytest.MonkeyPatch, levels: int
+) -> None:
+    monkeypatch.setattr("scripted_kubernetes_api.json.dumps", deep_dumps)
+    deep: dict[str, Any] = {}
+    for _ in range(levels):
+        deep = {"a": deep}
+    api.put("workspacepools", pool("b", template={"affinity": deep}))
+    await watched(api, table)
+    api.put("workspacepools", pool("c", template={"affinity": deep}))
+    api.put("workspacepools", pool("d"))
+    await until(lambda: "serving/d" in table.pools)
+    assert "serving/a" in table.pools
 
 
 async def test_asks_only_for_its_own_endpoint_slices_with_its_token(api: ScriptedApi, table: RoutingTable) -> None:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import httpx
-import orjson
 
+from workslice_api import deep_json
 from workslice_api.names import GROUP, MANAGED_BY, MANAGED_BY_LABEL, VERSION
 from workslice_router.cluster_view import ClusterView, Kind
 from workslice_router.kubernetes_access import KubernetesAccess, kubernetes_access
@@ -151,7 +151,7 @@ async def _list(kind: Kind, client: httpx.AsyncClient, access: KubernetesAccess,
         response = await client.get(path, params=parameters, headers=access.authorization())
         if response.status_code != 200:
             raise _ApiError(response.status_code, response.text[:300])
-        document = orjson.loads(response.content)
+        document = deep_json.loads(response.content)
         for item in document.get("items") or ():
             feed.put(kind, item)
             items.append({"metadata": item["metadata"]})
@@ -189,7 +189,7 @@ async def _watch(
             *lines, rest = (rest + data).split(b"\n")
             for line in lines:
                 if line.strip():
-                    position.version = _take_in(kind, orjson.loads(line), feed)
+                    position.version = _take_in(kind, deep_json.loads(line), feed)
             feed.step()
 
 
