@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workslice_api.quantity import duration_seconds, quantity_bytes, quantity_value
+from workslice_api.quantity import count_of, duration_seconds, quantity_bytes, quantity_value
 
 
 @pytest.mark.parametrize(
@@ -44,6 +44,37 @@ def test_text_that_is_no_duration_is_refused(text: str) -> None:
 def test_text_that_is_no_quantity_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="not a quantity"):
         quantity_value(text)
+
+
+@pytest.mark.parametrize(
+    ("amount", "count"),
+    [
+        ("2", 2),
+        (2, 2),
+        ("1e3", 1000),
+        ("12E1", 120),
+        ("5e-1", 0),
+        ("1k", 1000),
+        ("1P", 10**15),
+        ("2Pi", 2**51),
+        ("1E", 10**18),
+        ("2000m", 2),
+        ("1000000u", 1),
+        ("1000000000n", 1),
+        (".5k", 500),
+        ("+3.", 3),
+        ("9Ei", 2**63 - 1),
+        ("1e999", 2**63 - 1),
+        ("1e-999", 0),
+    ],
+)
+def test_somebody_elses_count_is_read_however_kubernetes_writes_it(amount: str | int, count: int) -> None:
+    assert count_of(amount) == count
+
+
+@pytest.mark.parametrize("amount", ["", "many", "-1", "1e9999", "１", None, {}, "9" * 99])
+def test_what_is_no_quantity_counts_as_none(amount: object) -> None:
+    assert count_of(amount) == 0
 
 
 @given(st.integers(0, 10**6), st.sampled_from(["Ki", "Mi", "Gi"]))

@@ -20,6 +20,18 @@ _SUFFIX: Final[dict[str, Decimal]] = {
     "Gi": Decimal(2) ** 30,
     "Ti": Decimal(2) ** 40,
 }
+_ANY_SUFFIX: Final = _SUFFIX | {
+    "n": Decimal("1e-9"),
+    "u": Decimal("1e-6"),
+    "P": Decimal(10) ** 15,
+    "E": Decimal(10) ** 18,
+    "Pi": Decimal(2) ** 50,
+    "Ei": Decimal(2) ** 60,
+}
+_ANY_QUANTITY: Final = re.compile(
+    r"\+?([0-9]{1,40}(?:\.[0-9]{0,40})?|\.[0-9]{1,40})(?:([numkMGTPE]|[KMGTPE]i)|[eE]([+-]?[0-9]{1,3}))?", re.ASCII
+)
+_LARGEST: Final = Decimal(2**63 - 1)
 QUANTITY_PATTERN: Final = r"^[0-9]+(\.[0-9]{1,6})?(m|k|M|G|T|Ki|Mi|Gi|Ti)?$"
 DURATION_PATTERN: Final = r"^([0-9]+(\.[0-9]{1,3})?(ms|s|m|h))+$"
 _DURATION_PART: Final = re.compile(r"([0-9]+(?:\.[0-9]{1,3})?)(ms|s|m|h)")
@@ -67,6 +79,18 @@ def quantity_value(text: str) -> Decimal:
     number = re.match(r"[0-9]+(\.[0-9]+)?", text)
     assert number is not None
     return Decimal(number.group()) * _SUFFIX[text[number.end() :]]
+
+
+def count_of(amount: Any) -> int:
+    """The whole number that a quantity of somebody else's object stands for, in any way that Kubernetes writes one; what is beyond its
+    numbers is its largest, and what is no quantity is none.
+    """
+    found = _ANY_QUANTITY.fullmatch(str(amount))
+    if not found:
+        return 0
+    number, suffix, exponent = found.groups()
+    factor = Decimal(10) ** int(exponent) if exponent else _ANY_SUFFIX[suffix or ""]
+    return int(min(Decimal(number) * factor, _LARGEST))
 
 
 def quantity_bytes(text: str) -> int:

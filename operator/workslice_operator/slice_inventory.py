@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from workslice_api.quantity import quantity_value
+from workslice_api.quantity import count_of
 from workslice_api.slices import is_slice_resource, slice_of_resource, slice_resource
 from workslice_operator.gpu_products import usable_memory
 
@@ -194,8 +194,4 @@ def node_slices(node: Mapping[str, Any], used: Mapping[str, int]) -> NodeSlices:
 
 
 def _slices(resources: Mapping[str, Any] | None) -> Mapping[str, int]:
-    return {name: _whole(amount) for name, amount in (resources or {}).items() if is_slice_resource(name)}
-
-
-def _whole(amount: Any) -> int:
-    return int(quantity_value(str(amount)))
+    return {name: count_of(amount) for name, amount in (resources or {}).items() if is_slice_resource(name)}
