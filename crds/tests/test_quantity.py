@@ -64,17 +64,18 @@ def test_text_that_is_no_quantity_is_refused(text: str) -> None:
         (".5k", 500),
         ("+3.", 3),
         ("9Ei", 2**63 - 1),
-        ("1e999", 2**63 - 1),
-        ("1e-999", 0),
+        ("1e2147483647", 2**63 - 1),
+        ("1e-2147483647", 0),
     ],
 )
 def test_somebody_elses_count_is_read_however_kubernetes_writes_it(amount: str | int, count: int) -> None:
     assert count_of(amount) == count
 
 
-@pytest.mark.parametrize("amount", ["", "many", "-1", "1e9999", "１", None, {}, "9" * 99])
-def test_what_is_no_quantity_counts_as_none(amount: object) -> None:
-    assert count_of(amount) == 0
+@pytest.mark.parametrize("amount", ["", "many", "-1", "1 k", "１", None, {}])
+def test_a_count_that_is_no_quantity_is_refused(amount: object) -> None:
+    with pytest.raises(ValueError, match="not a quantity"):
+        count_of(amount)
 
 
 @given(st.integers(0, 10**6), st.sampled_from(["Ki", "Mi", "Gi"]))

@@ -29,7 +29,7 @@ _ANY_SUFFIX: Final = _SUFFIX | {
     "Ei": Decimal(2) ** 60,
 }
 _ANY_QUANTITY: Final = re.compile(
-    r"\+?([0-9]{1,40}(?:\.[0-9]{0,40})?|\.[0-9]{1,40})(?:([numkMGTPE]|[KMGTPE]i)|[eE]([+-]?[0-9]{1,3}))?", re.ASCII
+    r"\+?([0-9]{1,40}(?:\.[0-9]{0,40})?|\.[0-9]{1,40})(?:([numkMGTPE]|[KMGTPE]i)|[eE]([+-]?[0-9]{1,10}))?", re.ASCII
 )
 _LARGEST: Final = Decimal(2**63 - 1)
 QUANTITY_PATTERN: Final = r"^[0-9]+(\.[0-9]{1,6})?(m|k|M|G|T|Ki|Mi|Gi|Ti)?$"
@@ -83,13 +83,16 @@ def quantity_value(text: str) -> Decimal:
 
 def count_of(amount: Any) -> int:
     """The whole number that a quantity of somebody else's object stands for, in any way that Kubernetes writes one; what is beyond its
-    numbers is its largest, and what is no quantity is none.
+    numbers is its largest.
+
+    Raises:
+        ValueError: the text is not a quantity.
     """
     found = _ANY_QUANTITY.fullmatch(str(amount))
     if not found:
-        return 0
+        raise ValueError(f"not a quantity: {amount!r}")
     number, suffix, exponent = found.groups()
-    factor = Decimal(10) ** int(exponent) if exponent else _ANY_SUFFIX[suffix or ""]
+    factor = Decimal(10) ** max(-999, min(int(exponent), 999)) if exponent else _ANY_SUFFIX[suffix or ""]
     return int(min(Decimal(number) * factor, _LARGEST))
 
 
