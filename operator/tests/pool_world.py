@@ -17,6 +17,7 @@ from workslice_operator.model_claims import ModelClaims
 from workslice_operator.observed import EngineLoad, QueueSignal, RouterReport
 from workslice_operator.readable import PoolList
 from workslice_operator.reconciler import PoolReconciler
+from workslice_operator.rolling_pools import RollingPools
 
 KEY = pool_key("shop", "chat")
 
@@ -36,12 +37,13 @@ class World:
 
     def start(self, rolled_at_once: int = 50) -> None:
         """A new process: nothing is remembered."""
+        self.rolling = RollingPools(self.woken.append, rolled_at_once)
         self.reconciler = PoolReconciler(
             kube=self.kube,
             live=self.kube,
             parse=WorkspacePool.model_validate,
             installation=Installation("workslice", {"app": "router"}, {"app": "operator"}),
-            rolled_at_once=rolled_at_once,
+            rolling=self.rolling,
             claims=ModelClaims(PoolList(self.kube), {}, self.woken.append),
             inventory=shared_inventory(self.kube),
             signal=lambda _: self.demand,

@@ -21,7 +21,7 @@ from workslice_operator.health_server import health_server
 from workslice_operator.json_log import configure_logging
 from workslice_operator.keys import Key
 from workslice_operator.kube import KubeClient, KubeUnconfigured, connect_kube
-from workslice_operator.kube_api import POOLS, PROFILES, KubeError, Object, Resource
+from workslice_operator.kube_api import DEPLOYMENTS, POOLS, PROFILES, KubeError, Object, Resource
 from workslice_operator.lease import Lease, LeaseLost
 from workslice_operator.metrics import Metrics, QueueMetrics
 from workslice_operator.model_claims import ModelClaims
@@ -30,6 +30,7 @@ from workslice_operator.profile_reconciler import ProfileReconciler
 from workslice_operator.readable import PoolList
 from workslice_operator.reconciler import PoolReconciler
 from workslice_operator.resync import Resync
+from workslice_operator.rolling_pools import RollingPools
 from workslice_operator.settings import Settings, parse_settings
 from workslice_operator.signals import RouterHttp, RouterSignals, router_http
 from workslice_operator.watched_kinds import WatchedKinds
@@ -68,12 +69,13 @@ class Operator:
         pools = PoolList(cached, self.own[POOLS])
         events = EventWriter(fenced, settings.identity, utc_now)
         found = FoundModels(self.workers.add)
+        self.rolling = RollingPools(self.workers.add, settings.pools_rolled_at_once)
         self.pools = PoolReconciler(
             kube=cached,
             live=LiveReads(fenced, watched),
             parse=pools.parse,
             installation=installation,
-            rolled_at_once=settings.pools_rolled_at_once,
+            rolling=self.rolling,
             claims=ModelClaims(pools, settings.model_owners, self.workers.add),
             inventory=self.kinds.inventory,
             signal=self.signals.signal,
@@ -130,6 +132,8 @@ class Operator:
                     group.create_task(self.kinds.run(), name="watches"),
                 ]
                 await self.kinds.tried()
+                deployments = self.kinds.watched[DEPLOYMENTS].store
+                self.rolling.remember(filter(None, (deployments.get(*name) for name in deployments.uids())))
                 tasks += [
                     group.create_task(self.workers.run(), name="workers"),
                     group.create_task(self.resync.run(self._resynced), name="resync"),

@@ -92,7 +92,7 @@ class PoolReconciler:
         live: Reads,
         parse: Callable[[Object], WorkspacePool],
         installation: Installation,
-        rolled_at_once: int,
+        rolling: RollingPools,
         claims: ModelClaims,
         inventory: SharedRead[SliceInventory | None],
         signal: Callable[[str], QueueSignal | None],
@@ -105,10 +105,9 @@ class PoolReconciler:
         monotonic: Callable[[], float],
         found: FoundModels,
     ) -> None:
-        """`kube` may tell what was so a moment ago, `live` tells what is; `parse` reads a raw pool; of all pools `rolled_at_once` have
-        replicas replaced at the same time; `signal` gives the demand of a pool
-        (namespace/name), `routers` their report on its replicas, `engine` the load of the engine at an IP address; `found` hears what pods
-        find out of models; `wake` queues a key; `clock` tells UTC time with its zone.
+        """`kube` may tell what was so a moment ago, `live` tells what is; `parse` reads a raw pool; `rolling` gives turns to replace
+        replicas; `signal` gives the demand of a pool (namespace/name), `routers` their report on its replicas, `engine` the load of the
+        engine at an IP address; `found` hears what pods find out of models; `wake` queues a key; `clock` tells UTC time with its zone.
         """
         self._kube = kube
         self._live = live
@@ -129,7 +128,7 @@ class PoolReconciler:
         self._found = found
         self._remembered: dict[Key, _Remembered] = {}
         self._unreadable: set[Key] = set()
-        self._rolling = RollingPools(wake, rolled_at_once)
+        self._rolling = rolling
         self._measurer = EngineMeasurer(engine, wake, monotonic)
 
     async def reconcile(self, key: Key) -> float | None:
@@ -150,6 +149,7 @@ class PoolReconciler:
         except ValidationError as error:
             log.error("pool cannot be read: %s", validation_sentence(error), extra={"key": str(key)})
             self._unreadable.add(key)
+            self._rolling.forget(key)
             conditions = await say_unreadable(self._kube, self._events, POOLS, raw, error, self._clock())
             self._metrics.show_faults("pool_fault", faults(conditions), key.namespace, key.name)
             return None

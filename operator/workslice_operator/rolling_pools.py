@@ -3,14 +3,15 @@
 A change of one profile must not take a replica out of every pool of it at once.
 """
 
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
 
 from workslice_api.conditions import find_condition
-from workslice_api.names import ConditionType, Reason
-from workslice_operator.keys import Key
+from workslice_api.names import POOL_LABEL, ConditionType, Reason
+from workslice_operator.keys import Key, pool_key
 from workslice_operator.observed import Observed
 from workslice_operator.plan import Plan
+from workslice_operator.rollout_facts import deployment_facts
 from workslice_operator.surge import additional
 
 MOST_AT_ONCE: Final = 50
@@ -19,7 +20,7 @@ service meanwhile, or one more."""
 
 
 class RollingPools:
-    """Turns of one process; all of it can be lost, since a rollout under way shows at its Deployment."""
+    """Turns of one process; all of it can be lost, since a rollout under way shows at its Deployment: see `remember`."""
 
     def __init__(self, wake: Callable[[Key], None], most: int) -> None:
         """`wake` queues the key of a pool whose turn it is."""
@@ -33,6 +34,17 @@ class RollingPools:
         """Those whose turn it is, until they have taken it or passed it on."""
         self._takes: dict[Key, str] = {}
         """Resource of the slice that a pool takes additionally, until the pod that waits for it or has it is there to be counted."""
+
+    def remember(self, deployments: Iterable[Mapping[str, Any]]) -> None:
+        """Count the rollouts that another process has begun, as these raw Deployments show them, before any pool is looked at: else pools
+        that wait would begin in those places. Each is queued, so that its own look says whether it still counts.
+        """
+        for raw in deployments:
+            pool, facts = (raw["metadata"].get("labels") or {}).get(POOL_LABEL, ""), deployment_facts(raw)
+            if pool and facts.outdated_replicas and not facts.stalled:
+                key = pool_key(raw["metadata"]["namespace"], pool)
+                self._rolling[key] = None
+                self._wake(key)
 
     def may_roll(self, key: Key, observed: Observed, seconds: float) -> bool:
         """Whether a rollout of the pool may begin or is under way; `observed` tells whether an earlier one has ended, `seconds` the
