@@ -16,11 +16,12 @@ from demo.waiting import NotYet, wait_until
 
 import manifests
 from installed import Installation
-from router_accounts import in_rotation
+from router_accounts import rotations, router_states
 from scratch import Scratch
 from workslice_cluster import images
 
-MODEL, OTHER = "outlives", "other"
+MODEL, OTHER = "outlives", "outlives-too"
+SMALL = "nvidia.com/mig-1g.10gb"
 HASH, READY = "workslice.dev/template-hash", "workslice.dev/ready-template"
 
 
@@ -51,13 +52,16 @@ def test_with_a_slice_free_the_only_replica_serves_until_its_successor_is_ready(
     installation: Installation, pool: Scratch
 ) -> None:
     (before,) = pool.pods()
-    served: list[set[str]] = []
+    served: list[bool] = []
 
     def only_the_new_one() -> None:
-        served.append(in_rotation(pool.cluster, f"{pool.namespace}/pool"))
+        looks = rotations(router_states(pool.cluster), f"{pool.namespace}/pool")
+        served.append(all(looks))
         uids = {pod["metadata"]["uid"] for pod in pool.pods()}
-        if before["metadata"]["uid"] in uids or uids != served[-1]:
-            raise NotYet(f"pods {uids}, in rotation {served[-1]}")
+        if before["metadata"]["uid"] in uids or any(look != uids for look in looks):
+            raise NotYet(f"pods {uids}, in rotation {looks}")
+
+    wait_until("a slice to be free", lambda: slice_is_free(pool), seconds=120)
 
     with Load(installation.client(), MODEL, in_flight=2, max_tokens=32) as load:
         load.wait_for_more(4)
@@ -88,6 +92,14 @@ def test_with_no_slice_free_two_pools_of_a_changed_profile_are_replaced_all_the_
         assert ask(installation.client(), model, "There?", stream=False, max_tokens=4).finish_reason == "length"
     pool.cluster.kubectl("delete", "wspool", OTHER, "-n", pool.namespace)
     wait_until("its slice to come back", lambda: one_pod(pool), seconds=60)
+
+
+def slice_is_free(scratch: Scratch) -> None:
+    have = sum(int(node["status"]["allocatable"].get(SMALL, 0)) for node in scratch.cluster.objects("nodes"))
+    containers = [one for pod in scratch.cluster.objects("pods") for one in pod["spec"]["containers"]]
+    taken = sum(int(one.get("resources", {}).get("limits", {}).get(SMALL, 0)) for one in containers)
+    if taken >= have:
+        raise NotYet(f"{taken} of {have} are taken")
 
 
 def strategy(scratch: Scratch, name: str = "pool") -> dict[str, int]:
