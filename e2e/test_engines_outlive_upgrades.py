@@ -61,8 +61,7 @@ def test_with_a_slice_free_the_only_replica_serves_until_its_successor_is_ready(
         if before["metadata"]["uid"] in uids or any(look != uids for look in looks):
             raise NotYet(f"pods {uids}, in rotation {looks}")
 
-    wait_until("a slice to be free", lambda: slice_is_free(pool), seconds=120)
-
+    wait_until("a slice to be free", lambda: free_slices(pool), seconds=120)
     with Load(installation.client(), MODEL, in_flight=2, max_tokens=32) as load:
         load.wait_for_more(4)
         apply_profile(pool, MARK_OF_THE_TEST="1")
@@ -76,17 +75,19 @@ def test_with_a_slice_free_the_only_replica_serves_until_its_successor_is_ready(
 def test_with_no_slice_free_two_pools_of_a_changed_profile_are_replaced_all_the_same(
     installation: Installation, pool: Scratch
 ) -> None:
-    pool.pool(OTHER, profile=pool.namespace, model=OTHER)
+    wait_until("the replica that was replaced to go", lambda: one_pod(pool), seconds=60)
+    pool.pool(OTHER, profile=pool.namespace, model=OTHER, replicas=free_slices(pool))
     pool.wait_for("Ready", "True", "PoolReady", pool=OTHER, seconds=60)
     before = {pod["metadata"]["uid"] for pod in pool.pods()}
     apply_profile(pool)
 
-    def two_new_ones() -> None:
-        ready = {pod["metadata"]["uid"] for pod in pool.pods() if condition(pod, "Ready")["status"] == "True"}
-        if len(pool.pods()) != 2 or len(ready - before) != 2:
-            raise NotYet(f"{len(pool.pods())} pods, {len(ready - before)} new ones ready")
+    def new_ones_only() -> None:
+        pods = pool.pods()
+        ready = {pod["metadata"]["uid"] for pod in pods if condition(pod, "Ready")["status"] == "True"}
+        if not len(pods) == len(ready - before) == len(before):
+            raise NotYet(f"{len(pods)} pods, {len(ready - before)} new ones ready")
 
-    wait_until("both pools to run the new version", two_new_ones, seconds=150)
+    wait_until("both pools to run the new version", new_ones_only, seconds=150)
     assert strategy(pool) == strategy(pool, OTHER) == {"maxSurge": 0, "maxUnavailable": 1}
     for model in (MODEL, OTHER):
         assert ask(installation.client(), model, "There?", stream=False, max_tokens=4).finish_reason == "length"
@@ -94,12 +95,13 @@ def test_with_no_slice_free_two_pools_of_a_changed_profile_are_replaced_all_the_
     wait_until("its slice to come back", lambda: one_pod(pool), seconds=60)
 
 
-def slice_is_free(scratch: Scratch) -> None:
+def free_slices(scratch: Scratch) -> int:
     have = sum(int(node["status"]["allocatable"].get(SMALL, 0)) for node in scratch.cluster.objects("nodes"))
     containers = [one for pod in scratch.cluster.objects("pods") for one in pod["spec"]["containers"]]
     taken = sum(int(one.get("resources", {}).get("limits", {}).get(SMALL, 0)) for one in containers)
     if taken >= have:
         raise NotYet(f"{taken} of {have} are taken")
+    return have - taken
 
 
 def strategy(scratch: Scratch, name: str = "pool") -> dict[str, int]:
