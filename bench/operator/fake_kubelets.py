@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from itertools import count
 from typing import Any
 
+import aiohttp
 from api import MERGE, Api, Refused, connected
 
 from workslice_operator.slice_inventory import requested_slices
@@ -17,6 +18,7 @@ from workslice_operator.slice_inventory import requested_slices
 READY_SECONDS = float(os.environ.get("READY_SECONDS", "1.0"))
 """From its place to readiness."""
 _AT_ONCE = 24
+_AGAIN_SECONDS = 1.0
 
 
 class FakeKubelets:
@@ -77,11 +79,19 @@ class FakeKubelets:
             )
 
     async def _try(self, method: str, path: str, body: Any) -> None:
-        try:
-            await self._api.request(method, path, body, MERGE if method == "PATCH" else "application/json")
-        except Refused as error:
-            if error.status not in (404, 409):
-                raise
+        """Until the API has taken it: a pod that is forgotten here would never be ready, or never go."""
+        while True:
+            try:
+                await self._api.request(method, path, body, MERGE if method == "PATCH" else "application/json")
+                return
+            except Refused as error:
+                if error.status in (404, 409):
+                    return
+                if error.status != 429 and error.status < 500:
+                    raise
+            except (aiohttp.ClientError, TimeoutError):
+                pass
+            await asyncio.sleep(_AGAIN_SECONDS)
 
 
 def running(pod: dict[str, Any], number: int) -> dict[str, Any]:
