@@ -175,6 +175,13 @@ def test_one_request_at_a_time_holds_no_second_replica() -> None:
         assert wanted_replicas(scaling, depth_milli=1000, queued=0, ready=2, present=2) == 1
 
 
+@pytest.mark.parametrize(("present", "wanted"), [(3, 3), (2, 2), (1, 2)])
+def test_a_size_that_chance_would_soon_bring_back_is_kept(present: int, wanted: int) -> None:
+    """Fifteen requests are worth two replicas, and three with the two that come by chance."""
+    scaling = spec(targetPerReplica=8).scaling
+    assert wanted_replicas(scaling, depth_milli=15_000, queued=0, ready=2, present=present) == wanted
+
+
 @given(depth=st.integers(0, 100), start=st.integers(1, 6))
 def test_constant_demand_ends_at_one_size_and_stays_there(depth: int, start: int) -> None:
     memory, sizes = ScalingMemory(desired=start), []

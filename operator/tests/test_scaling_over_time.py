@@ -1,8 +1,11 @@
 """The scaler over simulated time: what it forgets when the operator restarts, and whether it comes to rest."""
 
 from datetime import timedelta
+from itertools import pairwise
 from math import exp
+from random import Random
 
+import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from pool_facts import NOW, make_pool
@@ -136,3 +139,29 @@ def _settled_depth(alone: float, share: float, target: int, replicas: int) -> fl
     """
     slow = min(0.95, alone / replicas * share / (target * (1 - share)))
     return alone / (1 - slow)
+
+
+@pytest.mark.parametrize("requests", [6, 12, 20, 40])
+def test_at_a_constant_rate_chance_seldom_scales_even_with_a_small_target_and_a_short_window(requests: int) -> None:
+    """Requests come by chance, so many of them at a time as a mean. What is at the very edge of two sizes may move, a few times an hour."""
+    chance = Random(requests)
+    stays = exp(-LOOK_SECONDS / 6)  # a request takes six seconds
+    scaling = {"mode": "QueueDepth", "maxReplicas": 40, "targetPerReplica": 5, "scaleDownWindow": "1m"}
+    spec, memory, depth, sizes = make_pool(scaling=scaling).spec, ScalingMemory(), requests, []
+    for step in range(0, 3600, LOOK_SECONDS):
+        depth = sum(chance.random() < stays for _ in range(depth)) + _arrivals(chance, requests * (1 - stays))
+        signal = QueueSignal(0, depth)
+        memory = remember(memory, signal)
+        decision = decide(spec, memory, ReplicaCounts(memory.desired), signal, NOW + timedelta(seconds=step))
+        memory = decision.memory
+        sizes.append(decision.desired)
+    settled = sizes[300:]
+    assert sum(one != other for one, other in pairwise(settled)) <= 5, settled
+
+
+def _arrivals(chance: Random, mean: float) -> int:
+    """As many as come by chance when the mean is this."""
+    count, left = 0, chance.expovariate(1)
+    while left < mean:
+        count, left = count + 1, left + chance.expovariate(1)
+    return count

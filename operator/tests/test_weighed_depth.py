@@ -42,6 +42,10 @@ def test_what_chance_explains_does_not_count() -> None:
     assert looks(*[100] * 9, 118, 119)[1] == 102
 
 
+def test_what_two_looks_at_the_same_requests_reach_by_chance_within_hours_does_not_count() -> None:
+    assert looks(*[16] * 9, 28, 29)[1] == 17
+
+
 def test_a_depth_that_does_not_change_ends_in_a_memory_that_does_not() -> None:
     memory, depth = looks(*[900] * 5, *[7] * 240)
     assert depth == 7

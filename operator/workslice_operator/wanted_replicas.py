@@ -8,6 +8,7 @@ than twice the replicas: what is left to do shows when they are there. Requests 
 are divided.
 """
 
+from math import isqrt
 from typing import Final
 
 from workslice_api.pool import Scaling
@@ -19,8 +20,8 @@ _A_LITTLE_MILLI: Final = 125
 
 def wanted_replicas(scaling: Scaling, depth_milli: int, queued: int, ready: int, present: int) -> int:
     """Replicas for a depth in thousandths, of which so many requests wait and `ready` replicas run the others; with headroom, without
-    bounds. It is more than at `present` only where a little less would ask for those too, and fewer only where a little more would
-    not ask for those again.
+    bounds. It is more than at `present` only where a little less would ask for those too, and fewer only where what chance may bring
+    would not ask for those again.
     """
 
     def wanted(depth: int) -> int:
@@ -28,8 +29,18 @@ def wanted_replicas(scaling: Scaling, depth_milli: int, queued: int, ready: int,
 
     if depth_milli <= queued * MILLI:  # nothing runs, and what waits is counted
         return wanted(depth_milli)
-    least, most = wanted(depth_milli - _A_LITTLE_MILLI), wanted(depth_milli + _A_LITTLE_MILLI)
+    least, most = (
+        wanted(depth_milli - _A_LITTLE_MILLI),
+        wanted(depth_milli + max(_A_LITTLE_MILLI, _chance(depth_milli))),
+    )
     return min(max(least, present), most)
+
+
+def _chance(depth_milli: int) -> int:
+    """How far a mean of a minute strays when requests come by chance: about half the square root of their number. One request at a time,
+    as a single client sends them, is none of chance.
+    """
+    return isqrt(max(0, depth_milli - MILLI) * MILLI) // 2
 
 
 def demanded_replicas(depth_milli: int, queued: int, ready: int, target: int) -> int:

@@ -17,8 +17,11 @@ _LOOKS: Final = 15
 """A look's share in what is usual is one in so many: as a mean over a minute of looks."""
 _NEAR_MILLI: Final = 50
 """Nearer than this it is the same: a depth that does not change makes a memory that does not."""
-_DEVIATIONS: Final = 2
-"""A number of requests that come by chance strays by its square root: more than so many times that is no chance."""
+_MORE: Final = 4
+_LESS: Final = 2
+"""A number of requests that come by chance strays by its square root. Twice that, two looks at the same requests reach by chance several
+times an hour: what is more must be beyond four times it. What is less need not: it takes a whole window to make a pool smaller.
+"""
 
 
 def remember(memory: ScalingMemory, signal: QueueSignal) -> ScalingMemory:
@@ -43,10 +46,10 @@ def _follow(usual: int | None, depths: Sequence[int]) -> int:
     nearer = usual + round((now - usual) / _LOOKS)
     if abs(now - nearer) < _NEAR_MILLI:
         nearer = now
-    chance = _DEVIATIONS * isqrt(usual * MILLI)
+    chance = isqrt(usual * MILLI)
     least, most = min(depths) * MILLI, max(depths) * MILLI
     # What counts at once is usual from then on. Were it only used meanwhile, the mean that lags behind would count again as soon as it
     # came near: after a drop it would ask for replicas that nobody needs.
-    if least > usual + chance:
+    if least > usual + _MORE * chance:
         return max(least, nearer)
-    return min(most, nearer) if most < usual - chance else nearer
+    return min(most, nearer) if most < usual - _LESS * chance else nearer
