@@ -74,7 +74,7 @@ bench-router: setup ## CPU of the router beside nginx's and vllm-router's, in on
 	$(BIN)/python bench/router
 
 bench-classify: setup ## How often the router's estimate sends a prompt to the wrong class (CHECK=1 fails on a missed target)
-	$(BIN)/python bench/classify
+	$(BIN)/python -m workslice_cluster.compiled_router $(BIN)/python bench/classify
 
 bench-policy: setup ## How long short and long requests wait under each routing policy, simulated (CHECK=1 fails on a missed target)
 	$(BIN)/python bench/policy

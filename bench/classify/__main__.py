@@ -168,8 +168,7 @@ def microseconds(text: str) -> float:
         began = time.process_time()
         for _ in range(200):
             text_size([text])
-            estimator.placed_prompt_tokens("model", view)
-            estimator.prompt_tokens("model", view)
+            estimator.expected_and_placed("model", view)
         best = min(best, (time.process_time() - began) / 200)
     return best * 1e6
 

@@ -102,3 +102,12 @@ def test_a_text_whose_spaces_stand_where_pairs_are_counted_has_no_size_below_zer
 def test_a_text_without_words_may_have_next_to_no_tokens() -> None:
     assert text_size([" " * 100_000]).least == 0
     assert text_size(["=" * 100_000]).least == 0
+
+
+@pytest.mark.parametrize("line", ["def two(words):  # why\n    return words[0]\n", "He said that it was so.\n"])
+@pytest.mark.parametrize("lines", [3, 4000])
+def test_a_sign_that_is_not_ascii_hardly_changes_a_long_text(line: str, lines: int) -> None:
+    plain, with_sign = text_size([line * lines]), text_size(["§" + line * lines])
+    assert with_sign.kind == plain.kind
+    assert with_sign.tokens == pytest.approx(plain.tokens, rel=0.05)
+    assert with_sign.least == pytest.approx(plain.least, abs=max(1, 0.01 * plain.least))

@@ -79,6 +79,8 @@ _DATA_QUOTES: Final = 0.06
 _FOREIGN: Final = 0.2
 """Share of other characters, from which their script decides the kind."""
 _KANA: Final = 0.15
+_MANY: Final = 1.2
+"""Bytes per character from which most of a text is not ASCII."""
 _SCRIPT_BYTES: Final = 8192
 _EMPTY: Final = TextSize(0.0, 0, TextKind.PROSE)
 
@@ -87,10 +89,12 @@ def text_size(texts: Sequence[str]) -> TextSize:
     """Size of the texts together."""
     length = len(texts[0]) if len(texts) == 1 else sum(map(len, texts))
     if length <= _SAMPLED:
-        return _size("".join(texts)) if length else _EMPTY
+        return _size("".join(texts).encode("utf-8", "surrogatepass"), length) if length else _EMPTY
     step = (length - _PIECE) / (_PIECES - 1)
     starts = [int(number * step) for number in range(_PIECES)]
-    sample = _size("".join(_pieces(texts, starts)))
+    # Each by itself: a single sign that is not ASCII would make the encoding of all of them forty times as dear.
+    raw = b"".join([piece.encode("utf-8", "surrogatepass") for piece in _pieces(texts, starts)])
+    sample = _size(raw, _SAMPLED)
     scale = length / _SAMPLED
     return TextSize(sample.tokens * scale, int(sample.least * scale), sample.kind)
 
@@ -113,15 +117,16 @@ def _pieces(texts: Sequence[str], starts: Iterable[int]) -> list[str]:
     return pieces
 
 
-def _size(text: str) -> TextSize:
-    if text.isascii():
-        plain = raw = text.encode()
-    else:
-        raw = text.encode("utf-8", "surrogatepass")
-        plain = raw.translate(None, _NOT_ASCII)
-    upper_and_rest = plain.translate(None, _LOWER)
+def _size(raw: bytes, characters: int) -> TextSize:
+    """Size of the text of so many characters that `raw` is in UTF-8."""
+    foreign_bytes = len(raw) > characters
+    # Few of them are taken out when letters are gone, which is most of the bytes; many at once.
+    some = raw.translate(None, _NOT_ASCII) if len(raw) > _MANY * characters else raw
+    upper_and_rest = some.translate(None, _LOWER)
     rest = upper_and_rest.translate(None, _UPPER)
-    lower, upper = len(plain) - len(upper_and_rest), len(upper_and_rest) - len(rest)
+    lower, upper = len(some) - len(upper_and_rest), len(upper_and_rest) - len(rest)
+    if foreign_bytes and some is raw:
+        rest = rest.translate(None, _NOT_ASCII)
     spaces, newlines = rest.count(b" "), rest.count(b"\n")
     digits = len(rest) - len(rest.translate(None, _DIGITS))
     signs = len(rest) - spaces - newlines - digits
@@ -137,11 +142,12 @@ def _size(text: str) -> TextSize:
     visible = words + signs
     kind = TextKind.PROSE
     if signs >= _CODE_SIGNS * visible:  # prose is not indented
-        tokens = max(0.0, tokens + _pairs_of_spaces(plain) * _PER_PAIR_OF_SPACES)  # there may be fewer pairs
+        tokens = max(0.0, tokens + _pairs_of_spaces(some) * _PER_PAIR_OF_SPACES)  # there may be fewer pairs
         kind = TextKind.DATA if rest.count(b'"') > _DATA_QUOTES * visible else TextKind.CODE
-    if plain is raw:
+    if not foreign_bytes:
         return TextSize(tokens, words // _LONGEST_TOKEN, kind)
-    high, foreign = len(raw) - len(plain), len(text) - len(plain)
+    ascii_bytes = lower + upper + len(rest)
+    high, foreign = len(raw) - ascii_bytes, characters - ascii_bytes
     three = max(0, high - 2 * foreign)  # exact but for characters of four bytes, which count as two of three
     two = max(0, foreign - three)
     tokens += two * _PER_TWO_BYTES + three * _PER_THREE_BYTES
@@ -151,10 +157,10 @@ def _size(text: str) -> TextSize:
     return TextSize(tokens, least, _script(raw, two, three))
 
 
-def _pairs_of_spaces(plain: bytes) -> int:
+def _pairs_of_spaces(some: bytes) -> int:
     """About how many there are, from two quarters of the text: looking for two bytes costs more than all the rest."""
-    eighth = len(plain) // 8
-    return 2 * (plain.count(b"  ", eighth, 3 * eighth) + plain.count(b"  ", 5 * eighth, 7 * eighth))
+    eighth = len(some) // 8
+    return 2 * (some.count(b"  ", eighth, 3 * eighth) + some.count(b"  ", 5 * eighth, 7 * eighth))
 
 
 def _script(raw: bytes, two: int, three: int) -> TextKind:
