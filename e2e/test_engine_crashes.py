@@ -85,10 +85,10 @@ def test_a_killed_engine_costs_started_streams_alone_and_the_pool_recovers(
 ) -> None:
     victim = min(restarts(pool), key=lambda uid: restarts(pool)[uid])
     (name,) = [p["metadata"]["name"] for p in pool.pods() if p["metadata"]["uid"] == victim]
+    pool.limit_cpu(SLOW)
+    streams = stream_on_each(installation, pool)  # before any question, or both may go to one replica
     with questions_not_streamed(installation) as questions:
         questions.wait_for_more(6)
-        pool.limit_cpu(SLOW)
-        streams = stream_on_each(installation, pool)
         assert streams[victim].running, "the answers are too short for this test: lower SLOW"
         host_processes.one_of_pod(victim, part).signal(signal.SIGKILL)
         pool.limit_cpu(FULL_SPEED)
