@@ -24,14 +24,12 @@ _CHANGING_MEMORY: Final = (
 )
 """Flags (or how they begin) after which the estimate does not hold."""
 _CHANGING_WINDOWS: Final = (
-    *(
-        "--block-size",
-        "--disable-hybrid-kv-cache-manager",
-        "--disable-sliding-window",
-        "--kv-events-config",
-        "--kv-offloading",
-        "--kv-transfer-config",
-    ),
+    "--block-size",
+    "--disable-hybrid-kv-cache-manager",
+    "--disable-sliding-window",
+    "--kv-events-config",
+    "--kv-offloading",
+    "--kv-transfer-config",
     "--num-gpu-blocks-override",
 )
 """The same for models with layers that attend to a window."""
@@ -60,16 +58,20 @@ def model_shape(profile: WorkspaceProfile) -> ModelShape | None:
 
 def cache_told_in_blocks(profile: WorkspaceProfile) -> bool:
     """Whether the engine may tell no more of its KV cache than blocks of which each holds tokens for some of the layers only."""
-    shape = known_shape(profile)
-    has_windows = shape is not None and shape.sliding_layers is not None
-    return has_windows and parse_version(profile.spec.engine.version) < _TOLD_IN_TOKENS_SINCE
+    return _has_windows(known_shape(profile)) and _version(profile) < _TOLD_IN_TOKENS_SINCE
 
 
 def windows_unknown(profile: WorkspaceProfile) -> bool:
     """Whether the model has layers with a window, and the engine is too old to be known to cache less for them."""
-    shape = known_shape(profile)
-    has_windows = shape is not None and shape.sliding_layers is not None
-    return has_windows and parse_version(profile.spec.engine.version) < _WINDOWS_KNOWN_SINCE
+    return _has_windows(known_shape(profile)) and _version(profile) < _WINDOWS_KNOWN_SINCE
+
+
+def _has_windows(shape: StatedShape | None) -> bool:
+    return shape is not None and shape.sliding_layers is not None
+
+
+def _version(profile: WorkspaceProfile) -> tuple[int, int, int]:
+    return parse_version(profile.spec.engine.version)
 
 
 def engine_settings(profile: WorkspaceProfile) -> EngineSettings:
@@ -93,8 +95,7 @@ def engine_settings(profile: WorkspaceProfile) -> EngineSettings:
 
 def unknown_argument(profile: WorkspaceProfile) -> str:
     """The first argument that changes memory in a way that is not accounted for; empty when there is none."""
-    shape = known_shape(profile)
-    windows = _CHANGING_WINDOWS if shape is not None and shape.sliding_layers else ()
+    windows = _CHANGING_WINDOWS if _has_windows(known_shape(profile)) else ()
     for flag in _flags(profile):
         known = any(flag.startswith(one) or one.startswith(flag) for one in (*_CHANGING_MEMORY, *windows))
         if known or flag.startswith("-q"):

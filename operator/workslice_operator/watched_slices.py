@@ -21,6 +21,8 @@ class WatchedSlices:
         """UID of a pod → its node and its slices."""
         self._waiting: dict[str, Counter[str]] = {}
         """UID of a pod without a node → the slices that it waits for."""
+        self._awaited: Counter[str] = Counter()
+        """Those of all of them together."""
         self._outdated: set[str] = set()
         """Nodes whose pods have changed since they were counted last."""
         self._inventory: SliceInventory | None = None
@@ -48,12 +50,14 @@ class WatchedSlices:
         self._inventory = None
 
     def _pod_waits(self, uid: str, now: Counter[str]) -> None:
-        if self._waiting.get(uid, Counter()) == now:
-            return
+        before = self._waiting.pop(uid, Counter())
         if now:
             self._waiting[uid] = now
-        else:
-            del self._waiting[uid]
+        if before == now:
+            return
+        self._awaited.update(now)
+        self._awaited.subtract(before)
+        self._awaited = +self._awaited
         self._inventory = None
 
     def node_changed(self, raw: Object, there: bool) -> None:
@@ -80,8 +84,6 @@ class WatchedSlices:
                 used = dict(sorted(self._used.get(name, Counter()).items()))
                 self._nodes[name] = replace(self._nodes[name], used=used)
             self._outdated.clear()
-            waiting = dict(sorted(sum(self._waiting.values(), Counter()).items()))
-            self._inventory = SliceInventory(
-                tuple(one for _, one in sorted(self._nodes.items())), waiting, self._memories
-            )
+            nodes, waiting = sorted(self._nodes.items()), dict(sorted(self._awaited.items()))
+            self._inventory = SliceInventory(tuple(one for _, one in nodes), waiting, self._memories)
         return self._inventory
