@@ -148,18 +148,19 @@ def test_a_rolling_update_hands_over_while_a_pool_changes_its_size(installation:
     assert list(operators(installation.cluster)) == [second]
 
 
-def test_the_other_acts_within_20_seconds_after_the_leader_was_killed(
+def test_another_acts_within_20_seconds_after_the_leader_was_killed(
     installation: Installation, idle: Scratch, two: datetime
 ) -> None:
     first = leader(installation.cluster)
     found = operators(installation.cluster)
-    (other,) = found.keys() - {first}
     assert actor_of_next_change(idle) == first
     host_processes.one_of_pod(found[first]["metadata"]["uid"], "workslice_operator").signal(signal.SIGKILL)
     # Without its pod the kubelet would start it again, and it would go on under its own name before the Lease expires.
     installation.cluster.kubectl("delete", "pod", first, "-n", SYSTEM, "--force", "--grace-period=0")
-    assert actor_of_next_change(idle) == other
-    assert who_acted_in_turn(two) == [first, other]
+    # The pod that replaces it may be up so soon that it sees the Lease expire with the one that waited, and be the first.
+    second = actor_of_next_change(idle)
+    assert second in operators(installation.cluster).keys() - {first}
+    assert who_acted_in_turn(two) == [first, second]
 
 
 def test_a_leader_that_hangs_is_replaced_and_writes_nothing_when_it_wakes_up(
