@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from second_cluster import INSTANCE, LINK, NODE, SecondCluster, process_folders, read, read_link, started_at
+from workslice_cluster.control_groups import hierarchies
 
 # Links, routes and control groups of other clusters, the shared one among them, come and go; so do mounts of images that are built.
 OF_OTHERS = re.compile(rf"\bworkslice-?(?!{INSTANCE}\b)\d\b|/buildah/")
@@ -39,14 +40,16 @@ POD: dict[str, Any] = {
 
 
 def host_snapshot() -> dict[str, set[str]]:
-    """What the host has of interfaces, routes, mounts and control groups."""
+    """What the host has of interfaces, routes, mounts and topmost control groups: below theirs other programs make and remove some."""
 
     def ip(*words: str) -> list[dict[str, str]]:
         listed = subprocess.run(["ip", "-json", *words], capture_output=True, text=True, check=True).stdout
         return list(json.loads(listed))
 
-    groups = [path for path in Path("/sys/fs/cgroup").rglob("*") if path.is_dir()]
-    mounts = Path("/proc/self/mountinfo").read_text().splitlines()
+    mountinfo = Path("/proc/self/mountinfo").read_text()
+    version_1, version_2 = hierarchies(mountinfo)
+    groups = [path for root in (*version_1, *version_2) for path in root.iterdir() if path.is_dir()]
+    mounts = mountinfo.splitlines()
     found = {
         "interfaces": {link["ifname"] for link in ip("link")},
         "routes": {f"{route['dst']} {route.get('gateway')} {route.get('dev')}" for route in ip("-4", "route")},
