@@ -53,6 +53,7 @@ class Scaler:
         self.memory = WorkspacePoolStatus.model_validate(self.stored.to_wire()).scaling
 
 
+@pytest.mark.slow
 @given(depths=DEPTHS, at=st.data())
 def test_an_operator_that_reads_its_memory_back_decides_the_same(depths: list[int], at: st.DataObject) -> None:
     restart = at.draw(st.integers(0, len(depths) - 1))
@@ -80,6 +81,7 @@ def test_a_restart_from_the_status_as_it_was_written_takes_no_replica_sooner(
         asked_for.append(lower[-1].replicas if lower else decision.desired)
 
 
+@pytest.mark.slow
 @given(depths=DEPTHS, at=st.data())
 def test_after_a_restart_the_size_is_soon_the_same_again(depths: list[int], at: st.DataObject) -> None:
     restart = at.draw(st.integers(0, len(depths) - 1))

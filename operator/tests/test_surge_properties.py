@@ -2,9 +2,12 @@
 
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rolling_world import BROKEN, Rolling, World
+
+pytestmark = pytest.mark.slow
 
 CHANGE = ("--enforce-eager",)
 STEP = st.tuples(

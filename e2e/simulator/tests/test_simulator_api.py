@@ -55,6 +55,7 @@ def test_an_answer_ends_by_itself_unless_it_may_not(brief: Simulator) -> None:
     assert brief.ask(max_tokens=200).json()["choices"][0]["finish_reason"] == "length"
 
 
+@pytest.mark.slow
 def test_many_requests_at_once_all_end_and_leave_nothing_behind(brief: Simulator) -> None:
     before = brief.value("request_success_total")
     with concurrent.futures.ThreadPoolExecutor(40) as clients:
