@@ -12,6 +12,7 @@ import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from workslice_cluster.cache_entry import locked
 from workslice_cluster.cache_folder import cache_folder
 from workslice_cluster.cluster_error import ClusterError
 from workslice_cluster.commands import run
@@ -48,8 +49,10 @@ def ensure(cache: Path, distribution: Distribution = CURRENT) -> dict[str, Path]
     """Fetch the tools when they are not in the cache and return name to path. Raises ClusterError when that fails."""
     folder = cache / "client-tools" / f"{distribution.name}-{distribution.version}"
     if not folder.is_dir():
-        with step(f"fetching {' and '.join(distribution.programs)}"):
-            _fetch(distribution, folder)
+        with locked(folder.with_name(f".{folder.name}.lock")):
+            if not folder.is_dir():
+                with step(f"fetching {' and '.join(distribution.programs)}"):
+                    _fetch(distribution, folder)
     return {name: folder / name for name in distribution.programs}
 
 
