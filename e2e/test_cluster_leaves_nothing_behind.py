@@ -19,6 +19,9 @@ from workslice_cluster.control_groups import hierarchies
 # Links, routes and control groups of other clusters, the shared one among them, come and go; so do mounts of images that are built.
 OF_OTHERS = re.compile(rf"\bworkslice-?(?!{INSTANCE}\b)\d\b|/buildah/")
 
+GROUP = f"workslice-{INSTANCE}"
+"""Within it the cluster has all of its control groups."""
+
 pytestmark = pytest.mark.e2e
 
 POD: dict[str, Any] = {
@@ -40,7 +43,7 @@ POD: dict[str, Any] = {
 
 
 def host_snapshot() -> dict[str, set[str]]:
-    """What the host has of interfaces, routes, mounts and topmost control groups: below theirs other programs make and remove some."""
+    """What the host has of interfaces, routes, mounts and control groups, but of those that others make and remove within their own."""
 
     def ip(*words: str) -> list[dict[str, str]]:
         listed = subprocess.run(["ip", "-json", *words], capture_output=True, text=True, check=True).stdout
@@ -48,13 +51,14 @@ def host_snapshot() -> dict[str, set[str]]:
 
     mountinfo = Path("/proc/self/mountinfo").read_text()
     version_1, version_2 = hierarchies(mountinfo)
-    groups = [path for root in (*version_1, *version_2) for path in root.iterdir() if path.is_dir()]
+    tops = [path for root in (*version_1, *version_2) for path in root.iterdir() if path.is_dir()]
+    own = [path for top in tops if top.name == GROUP for path in top.rglob("*") if path.is_dir()]
     mounts = mountinfo.splitlines()
     found = {
         "interfaces": {link["ifname"] for link in ip("link")},
         "routes": {f"{route['dst']} {route.get('gateway')} {route.get('dev')}" for route in ip("-4", "route")},
         "mounts": {line.split(" ")[4] for line in mounts},
-        "control groups": {str(path) for path in groups},
+        "control groups": {str(path) for path in (*tops, *own)},
     }
     return {what: {name for name in names if not OF_OTHERS.search(name)} for what, names in found.items()}
 
