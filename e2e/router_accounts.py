@@ -10,12 +10,12 @@ from demo.waiting import NotYet, wait_until
 
 from workslice_api.names import ROUTER_ADMIN_PORT
 
-_ROUTERS = "app.kubernetes.io/component=router"
+ROUTERS = "app.kubernetes.io/component=router"
 
 
 def router_pods(cluster: Cluster) -> list[dict[str, Any]]:
     """The routers' pods that are not on their way out."""
-    pods = cluster.objects("pods", NAMESPACE, _ROUTERS)
+    pods = cluster.objects("pods", NAMESPACE, ROUTERS)
     return [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
 
 

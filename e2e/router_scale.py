@@ -5,7 +5,7 @@ from demo.installation import NAMESPACE
 from demo.pool_state import condition
 from demo.waiting import NotYet, wait_until
 
-from router_accounts import router_pods, router_states
+from router_accounts import ROUTERS, router_pods, router_states
 
 DEPLOYMENT = "deployment/workslice-router"
 
@@ -28,3 +28,17 @@ def wait_for_routers(cluster: Cluster, count: int) -> None:
             raise NotYet("a router does not know the pools yet")
 
     wait_until(f"{count} routers to be ready", as_many, seconds=90)
+
+
+def one_router_again(cluster: Cluster) -> None:
+    """Ask for one router and wait until the others are gone: those on their way out still take requests for a moment, and a test that
+    counts what runs would not find them.
+    """
+    scale_routers(cluster, 1)
+
+    def alone() -> None:
+        found = [pod["metadata"]["name"] for pod in cluster.objects("pods", NAMESPACE, ROUTERS)]
+        if len(found) != 1:
+            raise NotYet(f"routers: {found}")
+
+    wait_until("the other routers to go", alone, seconds=150)

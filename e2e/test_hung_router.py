@@ -14,7 +14,7 @@ from demo.waiting import NotYet, wait_until
 import host_processes
 from installed import MODEL, Installation
 from router_accounts import router_pods, wait_until_accounts_are_zero
-from router_scale import scale_routers, wait_for_routers
+from router_scale import one_router_again, scale_routers, wait_for_routers
 
 OUT_SECONDS = 15
 WORKERS = 4
@@ -28,7 +28,7 @@ def two(pools: Installation) -> Iterator[Installation]:
         yield pools
         wait_until_accounts_are_zero(pools.cluster)
     finally:
-        scale_routers(pools.cluster, 1)
+        one_router_again(pools.cluster)
 
 
 def ready_addresses(installation: Installation) -> set[str]:

@@ -16,7 +16,7 @@ import host_processes
 from exposed_metrics import sample
 from installed import MODEL, Installation
 from router_accounts import router_pods, router_states, wait_until_accounts_are_zero
-from router_scale import DEPLOYMENT, scale_routers, wait_for_routers
+from router_scale import DEPLOYMENT, one_router_again, scale_routers, wait_for_routers
 from watched_stream import WatchedStream
 from workslice_api.names import OPERATOR_METRICS_PORT, ROUTER_PORT
 
@@ -32,7 +32,7 @@ def three(pools: Installation) -> Iterator[Installation]:
     try:
         yield pools
     finally:
-        scale_routers(pools.cluster, 1)
+        one_router_again(pools.cluster)
 
 
 @pytest.fixture(autouse=True)

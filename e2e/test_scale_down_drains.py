@@ -11,7 +11,7 @@ from demo.waiting import NotYet, wait_until
 from installed import Installation
 from long_streams import LongStreams
 from router_accounts import in_rotation, router_pods, wait_until_running
-from router_scale import scale_routers, wait_for_routers
+from router_scale import one_router_again, scale_routers, wait_for_routers
 from scratch import Scratch
 from watched_stream import WatchedStream
 from workslice_api.names import ROUTER_PORT
@@ -160,7 +160,7 @@ def test_a_replica_waits_for_the_stream_of_a_router_that_is_on_its_way_out(
         print(f"it waited for {time.monotonic() - began:.1f} s")
         assert stream.ending() == "done"
     finally:
-        scale_routers(cluster, 1)
+        one_router_again(cluster)
     assert "DrainTimedOut" not in pool.events("patient")
 
 
