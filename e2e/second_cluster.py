@@ -9,6 +9,8 @@ from pathlib import Path
 INSTANCE = "7"
 LINK = f"workslice{INSTANCE}"
 NODE = f"workslice-{INSTANCE}-node"
+GROUP = f"workslice-{INSTANCE}"
+"""Within it the cluster has all of its control groups."""
 
 
 class SecondCluster:

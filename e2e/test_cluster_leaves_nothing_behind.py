@@ -13,14 +13,11 @@ from typing import Any
 
 import pytest
 
-from second_cluster import INSTANCE, LINK, NODE, SecondCluster, process_folders, read, read_link, started_at
-from workslice_cluster.control_groups import hierarchies
+from second_cluster import GROUP, INSTANCE, LINK, NODE, SecondCluster, process_folders, read, read_link, started_at
+from workslice_cluster.control_groups import existing, hierarchies
 
 # Links, routes and control groups of other clusters, the shared one among them, come and go; so do mounts of images that are built.
 OF_OTHERS = re.compile(rf"\bworkslice-?(?!{INSTANCE}\b)\d\b|/buildah/")
-
-GROUP = f"workslice-{INSTANCE}"
-"""Within it the cluster has all of its control groups."""
 
 pytestmark = pytest.mark.e2e
 
@@ -52,13 +49,12 @@ def host_snapshot() -> dict[str, set[str]]:
     mountinfo = Path("/proc/self/mountinfo").read_text()
     version_1, version_2 = hierarchies(mountinfo)
     tops = [path for root in (*version_1, *version_2) for path in root.iterdir() if path.is_dir()]
-    own = [path for top in tops if top.name == GROUP for path in top.rglob("*") if path.is_dir()]
     mounts = mountinfo.splitlines()
     found = {
         "interfaces": {link["ifname"] for link in ip("link")},
         "routes": {f"{route['dst']} {route.get('gateway')} {route.get('dev')}" for route in ip("-4", "route")},
         "mounts": {line.split(" ")[4] for line in mounts},
-        "control groups": {str(path) for path in (*tops, *own)},
+        "control groups": {str(path) for path in (*tops, *existing(GROUP))},
     }
     return {what: {name for name in names if not OF_OTHERS.search(name)} for what, names in found.items()}
 
